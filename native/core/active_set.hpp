@@ -1,0 +1,153 @@
+// min ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖²  by an exact active-set descent that adds several atoms per pass.
+//
+// A pass computes ρ = c − Mα for all atoms (c = Dᵀx, M = DᵀD + λ2 I). Lemma 1: α is optimal when ρ_j = λ1 sign(α_j) on
+// the support and |ρ_j| ≤ λ1 elsewhere. Atoms outside Λ that violate this by at least a fraction of the largest violation
+// join with the sign of ρ_j; then the quadratic problem with fixed signs is solved on Λ. Where the way to its solution
+// would change a sign, it is followed up to the first change, that atom leaves, and the rest is solved again. The
+// objective falls in every pass, so the method ends, and a pass that finds nothing is the certificate.
+#pragma once
+
+#include "support.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+// Sets the residual of Lemma 1 on Λ; returns its largest magnitude.
+template <class T>
+inline T measure_residual(Workspace<T>& w, const T* rho, T lambda1) {
+    T off = 0;
+    for (Index i = 0; i < w.size; ++i) {
+        w.residual[i] = rho[w.atoms[i]] - lambda1 * w.sign[i];
+        const T size = std::fabs(w.residual[i]);
+        off = size > off ? size : off;
+    }
+    return off;
+}
+
+// Calls `visit(i)` for the i < k at which `mask(first)` has the bit i − first set.
+template <class T, class Mask, class Visit>
+inline void for_marked(Index k, Mask mask, Visit visit) {
+    for (Index first = 0; first < k; first += lanes<T>) {
+        unsigned bits = mask(first);
+        if (k - first < lanes<T>) bits &= (1u << (k - first)) - 1;
+        for (; bits; bits &= bits - 1) visit(first + __builtin_ctz(bits));
+    }
+}
+
+// Moves α to the minimum over Λ with the given signs, dropping what leaves its orthant on the way. With `free_signs`
+// (λ1 = 0 and no constraint) nothing does.
+template <class T>
+void descend(Support<T>& support, bool free_signs) {
+    Workspace<T>& w = support.w;
+    constexpr unsigned all = lanes<T> == 32 ? ~0u : (1u << lanes<T>) - 1;
+    while (support.size() > 0) {
+        const Index k = support.size();
+        support.apply_inverse(w.residual, w.step);
+        T length = 1;
+        Index first_out = -1;
+        Index newcomers_out = 0;
+        if (!free_signs) {
+            const auto leaves = [&](Index first) {
+                const Vector<T> target = load(w.alpha + first) + load(w.step + first);
+                return all & ~greater_mask<T>(target * load(w.sign + first), Vector<T>{});
+            };
+            for_marked<T>(k, leaves, [&](Index i) {
+                if (w.alpha[i] == 0) {
+                    w.found[newcomers_out++] = std::int32_t(i);
+                } else {
+                    const T until = w.alpha[i] / -w.step[i];
+                    if (until <= length) length = until, first_out = i;
+                }
+            });
+        }
+        if (newcomers_out > 0) {  // no way at all: they leave at once, last first since drop() moves the last atom
+            while (newcomers_out > 0) support.drop(w.found[--newcomers_out]);
+            continue;
+        }
+        const Vector<T> factor = broadcast(length);
+        if (first_out < 0) {
+            for (Index i = 0; i < k; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
+            return;
+        }
+        for (Index i = 0; i < k; i += lanes<T>) {
+            const Vector<T> moved = load(w.alpha + i) + factor * load(w.step + i);
+            store(w.alpha + i, moved * load(w.sign + i) > 0 ? moved : Vector<T>{});
+            store(w.residual + i, load(w.residual + i) * (1 - factor));
+        }
+        support.drop(first_out);
+    }
+}
+
+// Lists the atoms whose violation is at least `fraction` of the largest. If these are more than `most`, the fraction
+// rises: of many correlated atoms that violate together, few stay.
+template <class T>
+Index find_violators(const T* rho, Index stride, T lambda1, T violation, T tolerance, bool positive, const Settings<T>& settings, std::int32_t* list) {
+    T share = settings.fraction;
+    const T wanted = share * violation > tolerance ? share * violation : tolerance;
+    const Vector<T> bound = broadcast(lambda1 + wanted);
+    const auto size = [&](Index at) { return positive ? load(rho + at) : abs<T>(load(rho + at)); };
+    Index found = 0;
+    const auto note = [&](Index first, unsigned mask) {
+        for (; mask; mask &= mask - 1) list[found++] = std::int32_t(first + __builtin_ctz(mask));
+    };
+    constexpr int group = lanes<T> * 4 <= 32 ? 4 : 1;  // vectors that share one mask: fewer branches to guess
+    Index at = 0;
+    for (; at + group * lanes<T> <= stride; at += group * lanes<T>) {
+        unsigned mask = 0;
+        for (int v = 0; v < group; ++v) mask |= greater_mask<T>(size(at + v * lanes<T>), bound) << (v * lanes<T>);
+        note(at, mask);
+    }
+    for (; at < stride; at += lanes<T>) note(at, greater_mask<T>(size(at), bound));
+    while (found > settings.most && share < T(0.99)) {
+        share += T(0.25) * (1 - share);
+        const T limit = lambda1 + share * violation;
+        Index kept = 0;
+        for (Index f = 0; f < found; ++f) {
+            const std::int32_t atom = list[f];
+            list[kept] = atom;
+            kept += std::fabs(rho[atom]) >= limit;
+        }
+        found = kept;
+    }
+    return found;
+}
+
+// `top` is the largest entry of c (largest magnitude unless `positive`), `scale` is max(λ1, ‖c‖∞).
+template <class T>
+Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive, const Settings<T>& settings) {
+    Support<T> support(w, gram);
+    const bool free_signs = lambda1 == 0 && !positive;
+    const T tolerance = settings.violation * scale;
+    const T* rho = c;
+    T previous = -1;
+    for (int pass = 0; pass < settings.max_steps; ++pass) {
+        const T off = measure_residual(w, rho, lambda1);
+        const T violation = top - lambda1;
+        if (violation <= tolerance && off <= tolerance) {
+            const T worst = violation > off ? violation : off;
+            return {Outcome::solved, pass, scale > 0 && worst > 0 ? worst / scale : 0};
+        }
+        Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, w.found);
+        Index added = 0;
+        for (Index f = 0; f < found; ++f) {
+            const std::int32_t atom = w.found[f];
+            if (w.position[atom] >= 0) continue;
+            if (support.size() == w.capacity) return {Outcome::full, pass, 0};
+            const T sign = rho[atom] > 0 ? T(1) : T(-1);
+            added += support.add(atom, sign, rho[atom] - lambda1 * sign, settings.dependence);
+        }
+        if (added == 0) {
+            // Only the residual on Λ is left to correct; it must shrink well, or the inverse is too inaccurate.
+            const bool shrinks = off > tolerance && (previous < 0 || off < T(0.25) * previous);
+            if (!shrinks) return {Outcome::stuck, pass, 0};
+            previous = off;
+        } else {
+            previous = -1;
+        }
+        descend(support, free_signs);
+        rho = w.rho;
+        top = support.correlate(c, positive);
+    }
+    return {Outcome::stuck, settings.max_steps, 0};
+}
+
+}  // namespace taskdict::TASKDICT_ISA

@@ -1,0 +1,259 @@
+#include "batch.hpp"
+
+namespace taskdict {
+namespace {
+
+// A block of loaded signals: scaled, in contiguous rows, with their correlations.
+template <class T>
+struct Block {
+    Block(const Encoder<T>& encoder, Index capacity)
+        : x(capacity * encoder.features()), narrow(sizeof(T) == 8 ? capacity * encoder.features() : 0), c(capacity * encoder.stride()), scale(capacity), norm(capacity) {}
+
+    const float* fast() const {
+        if constexpr (sizeof(T) == 8)
+            return narrow.data();
+        else
+            return x.data();
+    }
+
+    Array<T> x;
+    Array<float> narrow;
+    Array<float> c;
+    Array<double> scale, norm;
+};
+
+template <class T>
+void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
+    const InstructionSet& isa = instruction_set();
+    const Kernels<T>& kernels = isa.kernels<T>();
+    const Index m = encoder.features();
+    for (Index r = 0; r < rows; ++r) {
+        const T* x = signals.data + (first + r) * signals.row_step;
+        const double top = kernels.magnitude(x, signals.column_step, m);
+        if (!(top <= std::numeric_limits<T>::max())) throw BadSignal{first + r};
+        block.scale[r] = power_of_two_above<T>(top);
+        block.norm[r] = std::sqrt(kernels.copy_scaled(x, signals.column_step, m, T(1 / block.scale[r]), block.x.data() + r * m));
+    }
+    if constexpr (sizeof(T) == 8) isa.narrow(block.x.data(), rows * m, block.narrow.data());
+    encoder.correlate(block.fast(), rows, block.c.data());
+}
+
+template <class T>
+void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
+    const Kernels<T>& kernels = instruction_set().kernels<T>();
+    const Index m = encoder.features();
+    std::vector<T> scaled;
+    std::vector<float> weights;
+    for (Index r = 0; r < rows; ++r) {
+        const std::int64_t start = signals.indptr[first + r], count = signals.indptr[first + r + 1] - start;
+        const T* values = signals.values + start;
+        const std::int32_t* indices = signals.indices + start;
+        const double top = kernels.magnitude(values, 1, Index(count));
+        if (!(top <= std::numeric_limits<T>::max())) throw BadSignal{first + r};
+        block.scale[r] = power_of_two_above<T>(top);
+        scaled.resize(std::size_t(count));
+        block.norm[r] = std::sqrt(kernels.copy_scaled(values, 1, Index(count), T(1 / block.scale[r]), scaled.data()));
+        T* x = block.x.data() + r * m;
+        std::fill_n(x, m, T(0));
+        for (std::size_t i = 0; i < scaled.size(); ++i) x[indices[i]] += scaled[i];
+        weights.assign(scaled.begin(), scaled.end());
+        encoder.correlate_sparse(indices, weights.data(), Index(count), block.c.data() + r * encoder.stride());
+    }
+}
+
+// Puts the code of one signal at the end of `codes`, in ascending order of the atoms.
+template <class T>
+class Writer {
+  public:
+    explicit Writer(Index p) : marks_(std::size_t((p + 63) / 64)), place_(std::size_t(p)) {}
+
+    void write(const Encoder<T>& encoder, const Code<T>& code, double x_scale, const typename Encoder<T>::Scratch& scratch, Codes<T>& codes) {
+        for (Index i = 0; i < code.size; ++i) {
+            const auto atom = std::size_t(code.atoms[i]);
+            marks_[atom / 64] |= std::uint64_t(1) << (atom % 64);
+            place_[atom] = std::int32_t(i);
+        }
+        std::int32_t* indices = codes.indices.extend(code.size);
+        T* values = codes.values.extend(code.size);
+        const double unit = x_scale / encoder.scale();
+        bool finite = true;
+        order_.clear();
+        Index written = 0;
+        for (std::size_t word = 0; word < marks_.size(); ++word) {
+            for (; marks_[word]; marks_[word] &= marks_[word] - 1) {
+                const std::size_t atom = word * 64 + std::size_t(__builtin_ctzll(marks_[word]));
+                const Index i = place_[atom];
+                indices[written] = std::int32_t(atom);
+                values[written] = T(double(code.alpha[i]) * unit);
+                finite = finite && std::isfinite(values[written]);
+                ++written;
+                if (codes.keep_factors) order_.push_back(i);
+            }
+        }
+        const auto status = std::uint8_t(finite ? code.status : Status::inexact);
+        const T kkt = finite ? T(code.kkt) : std::numeric_limits<T>::infinity();
+        const std::int32_t steps = code.steps;
+        const std::int64_t end = codes.indices.size();
+        codes.indptr.append(&end, 1);
+        codes.status.append(&status, 1);
+        codes.kkt.append(&kkt, 1);
+        codes.steps.append(&steps, 1);
+        if (codes.keep_factors) {
+            const std::vector<T> inverse = encoder.inverse(code, order_, scratch);
+            for (Index i = 0; i < code.size; ++i) codes.factors.append(inverse.data() + i * code.size, i + 1);
+        }
+    }
+
+  private:
+    std::vector<std::uint64_t> marks_;
+    std::vector<std::int32_t> place_;
+    std::vector<Index> order_;
+};
+
+// Blocks end in any order; their codes are put together in the order of the signals.
+template <class T>
+class InOrder {
+  public:
+    explicit InOrder(Codes<T>& codes) : codes_(codes) {}
+
+    void add(Index block, std::unique_ptr<Codes<T>> part) {
+        const std::lock_guard lock(mutex_);
+        waiting_.emplace(block, std::move(part));
+        for (auto ready = waiting_.find(next_); ready != waiting_.end(); ready = waiting_.find(++next_)) {
+            codes_.append(*ready->second);
+            waiting_.erase(ready);
+        }
+    }
+
+  private:
+    Codes<T>& codes_;
+    std::mutex mutex_;
+    std::map<Index, std::unique_ptr<Codes<T>>> waiting_;
+    Index next_ = 0;
+};
+
+// Signals per block: small enough for the second-level cache and for even shares, large enough for the product.
+template <class T>
+Index block_size(const Encoder<T>& encoder, Index rows, int n_threads) {
+    const Index bytes = encoder.features() * Index(sizeof(T) + 4) + encoder.stride() * 4;
+    const Index fits = std::clamp<Index>((Index(1) << 18) / bytes / 24 * 24, 24, 192);
+    const Index share = round_up((rows + 4 * n_threads - 1) / (4 * n_threads), 12);
+    return std::max<Index>(1, std::min(fits, share));
+}
+
+}  // namespace
+
+template <class T>
+void Codes<T>::append(const Codes& other) {
+    const std::int64_t base = indices.size();
+    values.append(other.values.data(), other.values.size());
+    indices.append(other.indices.data(), other.indices.size());
+    std::int64_t* ends = indptr.extend(other.indptr.size() - 1);
+    for (Index r = 1; r < other.indptr.size(); ++r) ends[r - 1] = base + other.indptr.data()[r];
+    status.append(other.status.data(), other.status.size());
+    kkt.append(other.kkt.data(), other.kkt.size());
+    steps.append(other.steps.data(), other.steps.size());
+    factors.append(other.factors.data(), other.factors.size());
+}
+
+template <class T, template <class> class Signals>
+void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+    const Index size = block_size(encoder, signals.rows, n_threads);
+    const Index blocks = (signals.rows + size - 1) / size;
+    InOrder<T> in_order(codes);
+    std::atomic<Index> next = 0;
+    std::mutex mutex;
+    std::exception_ptr cause;  // what went wrong first; the other threads then stop as if interrupted
+    // One long task per thread: scratch is made once, blocks are taken as they come.
+    in_threads(std::min<Index>(n_threads, blocks), n_threads, [&](Index) {
+        try {
+            typename Encoder<T>::Scratch scratch(encoder);
+            Block<T> block(encoder, size);
+            Writer<T> writer(encoder.atoms());
+            for (Index b; (b = next.fetch_add(1)) < blocks;) {
+                const Index first = b * size, rows = std::min(size, signals.rows - first);
+                load_block(encoder, signals, first, rows, block);
+                auto part = std::make_unique<Codes<T>>(codes.keep_factors);
+                for (Index r = 0; r < rows; ++r) {
+                    interrupt.poll();
+                    const Code<T> code = encoder.encode(block.x.data() + r * encoder.features(), block.scale[r], block.norm[r],
+                                                        block.c.data() + r * encoder.stride(), scratch, interrupt);
+                    writer.write(encoder, code, block.scale[r], scratch, *part);
+                }
+                in_order.add(b, std::move(part));
+            }
+        } catch (const Interrupted&) {
+            interrupt.stop();
+        } catch (...) {
+            const std::lock_guard lock(mutex);
+            if (!cause) cause = std::current_exception();
+            interrupt.stop();
+        }
+    });
+    if (cause) std::rethrow_exception(cause);
+    if (interrupt.stopped()) throw Interrupted{};
+}
+
+template <class T>
+void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g, T* beta,
+                   int n_threads) {
+    std::vector<std::int64_t> starts(std::size_t(rows) + 1);
+    for (Index r = 0; r < rows; ++r) {
+        const std::int64_t k = indptr[r + 1] - indptr[r];
+        starts[std::size_t(r) + 1] = starts[std::size_t(r)] + k * (k + 1) / 2;
+    }
+    const T unit = T(1 / encoder.scale());
+    const Index block = 64;
+    in_threads((rows + block - 1) / block, n_threads, [&](Index b) {
+        std::vector<T> matrix, inverse, residual, correction;
+        for (Index r = b * block; r < std::min(rows, (b + 1) * block); ++r) {
+            const std::int32_t* atoms = indices + indptr[r];
+            const Index k = Index(indptr[r + 1] - indptr[r]);
+            const T* right = g + indptr[r];
+            T* solution = beta + indptr[r];
+            const T* packed = factors + starts[std::size_t(r)];
+            matrix.resize(std::size_t(k * k));
+            inverse.resize(std::size_t(k * k));
+            for (Index i = 0; i < k; ++i)
+                for (Index j = 0; j <= i; ++j) {
+                    matrix[std::size_t(i * k + j)] = matrix[std::size_t(j * k + i)] = encoder.gram(atoms[i], atoms[j]);
+                    inverse[std::size_t(i * k + j)] = inverse[std::size_t(j * k + i)] = *packed++;
+                }
+            residual.assign(right, right + k);
+            std::fill_n(solution, k, T(0));
+            correction.resize(std::size_t(k));
+            double before = std::numeric_limits<double>::infinity();
+            for (int round = 0; round < 8; ++round) {
+                for (Index i = 0; i < k; ++i) {
+                    T sum = 0;
+                    for (Index j = 0; j < k; ++j) sum += inverse[std::size_t(i * k + j)] * residual[std::size_t(j)];
+                    correction[std::size_t(i)] = sum;
+                }
+                double largest = 0;
+                for (Index i = 0; i < k; ++i) {
+                    solution[i] += correction[std::size_t(i)];
+                    largest = std::max(largest, std::fabs(double(correction[std::size_t(i)])));
+                }
+                if (!(largest > 0) || largest > before / 2) break;
+                before = largest;
+                for (Index i = 0; i < k; ++i) {
+                    T sum = right[i];
+                    for (Index j = 0; j < k; ++j) sum -= matrix[std::size_t(i * k + j)] * solution[j];
+                    residual[std::size_t(i)] = sum;
+                }
+            }
+            for (Index i = 0; i < k; ++i) solution[i] = solution[i] * unit * unit;
+        }
+    });
+}
+
+#define TASKDICT_INSTANTIATE(T)                                                                                                    \
+    template struct Codes<T>;                                                                                                      \
+    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&);                  \
+    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);                \
+    template void solve_adjoint<T>(const Encoder<T>&, const std::int64_t*, Index, const std::int32_t*, const T*, const T*, T*, int);
+
+TASKDICT_INSTANTIATE(float)
+TASKDICT_INSTANTIATE(double)
+
+}  // namespace taskdict

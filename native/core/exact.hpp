@@ -1,0 +1,49 @@
+// The slow path: exact codes for the signals that the kernels give up on.
+//
+// Works on the signal and the atoms themselves (no Gram matrix, whose rounding is the limit of the kernels) in wider
+// arithmetic: double for float, long double for double. Singular active sets (duplicate or dependent atoms with λ2 = 0)
+// are no special case: the proximal-point method replaces the problem by strongly convex ones,
+//
+//     α⁺ = argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² + δ/2‖α − α⁻‖²,
+//
+// each solved by the same active-set descent with a Cholesky factor; δ shrinks until Lemma 1 holds for the true problem.
+#pragma once
+
+#include <vector>
+
+#include "interrupt.hpp"
+#include "types.hpp"
+
+namespace taskdict {
+
+template <class T>
+struct Problem {
+    const T* atoms;  // p × m, contiguous
+    Index p;
+    Index m;
+    const T* x;
+    double lambda1;
+    double lambda2;
+    bool positive;
+};
+
+template <class T>
+struct ExactCode {
+    std::vector<std::int32_t> atoms;  // ascending
+    std::vector<T> alpha;             // nonzero
+    double kkt = 0;
+    int steps = 0;
+};
+
+template <class T>
+ExactCode<T> solve_exact(const Problem<T>& problem, double tolerance, Interrupt& interrupt);
+
+// The violation of Lemma 1 by a given code, relative to max(λ1, ‖Dᵀx‖∞), in wider arithmetic.
+template <class T>
+double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k);
+
+// (M_ΛΛ)⁻¹ in rows of k, or the pseudo-inverse if M_ΛΛ is singular to working precision.
+template <class T>
+std::vector<T> invert(const Problem<T>& problem, const std::int32_t* atoms, Index k);
+
+}  // namespace taskdict

@@ -1,0 +1,86 @@
+// The paper's solver: the homotopy method (LARS with drops). It follows the solution of the elastic net from λ = ‖c‖∞,
+// where it is zero, down to λ1. Between two events, an atom that joins or one that leaves, the path is a straight line.
+// Here as a second, independent exact method; the active-set descent needs fewer passes.
+#pragma once
+
+#include "active_set.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+// The first join after `lambda` as ρ falls with slope a: the step γ at which |ρ_j − γ a_j| = λ − γ, for j outside Λ.
+template <class T>
+T next_join(const Workspace<T>& w, Index p, T lambda, bool positive, std::int32_t excluded, T limit, std::int32_t& joins) {
+    T best = limit;
+    for (Index j = 0; j < p; ++j) {
+        if (w.position[j] >= 0 || j == excluded) continue;
+        const T rho = w.rho[j], slope = w.slope[j];
+        T gamma = slope < 1 ? (lambda - rho) / (1 - slope) : limit;
+        if (!positive && slope > -1) {
+            const T other = (lambda + rho) / (1 + slope);
+            gamma = other < gamma ? other : gamma;
+        }
+        if (gamma < best) best = gamma > 0 ? gamma : T(0), joins = std::int32_t(j);
+    }
+    return best;
+}
+
+template <class T>
+Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive, const Settings<T>& settings) {
+    Support<T> support(w, gram);
+    const T tolerance = settings.violation * scale;
+    const T violation_at_zero = top - lambda1;
+    if (violation_at_zero <= 0) return {Outcome::solved, 0, 0};
+    for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
+    std::int32_t joins = 0, left = -1;
+    for (Index j = 1; j < gram.atoms; ++j) {
+        const T a = positive ? c[j] : std::fabs(c[j]), b = positive ? c[joins] : std::fabs(c[joins]);
+        if (a > b) joins = std::int32_t(j);
+    }
+    T lambda = top;
+    int steps = 0;
+    while (lambda > lambda1) {
+        if (++steps > settings.max_steps) return {Outcome::stuck, steps, 0};
+        if (joins >= 0) {
+            if (support.size() == w.capacity) return {Outcome::full, steps, 0};
+            const T sign = w.rho[joins] > 0 ? T(1) : T(-1);
+            if (!support.add(joins, sign, 0, settings.dependence)) return {Outcome::stuck, steps, 0};
+        }
+        support.apply_inverse(w.sign, w.step);
+        for (Index j = 0; j < gram.stride; ++j) w.slope[j] = 0;
+        support.combine(w.slope, w.step, w.slope, false);
+        for (Index j = 0; j < gram.stride; ++j) w.slope[j] = -w.slope[j];
+
+        joins = -1;
+        T gamma = next_join(w, gram.atoms, lambda, positive, left, lambda - lambda1, joins);
+        Index leaves = -1;
+        for (Index i = 0; i < support.size(); ++i)
+            if (w.alpha[i] * w.step[i] < 0 && -w.alpha[i] / w.step[i] <= gamma) {
+                gamma = -w.alpha[i] / w.step[i];
+                leaves = i;
+                joins = -1;
+            }
+        for (Index i = 0; i < support.size(); ++i) w.alpha[i] += gamma * w.step[i];
+        for (Index j = 0; j < gram.stride; ++j) w.rho[j] -= gamma * w.slope[j];
+        lambda -= gamma;
+        left = -1;
+        if (leaves >= 0) {
+            left = w.atoms[leaves];
+            support.drop(leaves);
+        } else if (joins < 0) {
+            break;
+        }
+    }
+    // α in closed form: corrections to the measured residual, until a full pass certifies it.
+    for (int polish = 0; polish < 4; ++polish) {
+        const T violation = support.correlate(c, positive) - lambda1;
+        const T off = measure_residual(w, w.rho, lambda1);
+        if (violation <= tolerance && off <= tolerance) {
+            const T worst = violation > off ? violation : off;
+            return {Outcome::solved, steps, worst > 0 ? worst / scale : T(0)};
+        }
+        descend(support, lambda1 == 0 && !positive);
+    }
+    return {Outcome::stuck, steps, 0};
+}
+
+}  // namespace taskdict::TASKDICT_ISA

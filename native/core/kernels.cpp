@@ -1,0 +1,89 @@
+// Compiled once per instruction set, with TASKDICT_ISA naming it (see CMakeLists.txt).
+#include "kernels.hpp"
+
+#include "active_set.hpp"
+#include "homotopy.hpp"
+#include "products.hpp"
+#include "refine.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+namespace {
+
+// out = Σ_i weights[i] · table[rows[i]]: the correlations of a sparse signal with all atoms.
+template <class T>
+void add_rows(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, T* out) {
+    in_groups(stride / lanes<T>, [&](auto n, Index first) {
+        Vector<T> sums[n.value] = {};
+        sum_of_rows<T, n.value>(count, weights, [&](Index i) { return table + rows[i] * stride + first * lanes<T>; }, sums);
+        for (int v = 0; v < n.value; ++v) store(out + (first + v) * lanes<T>, sums[v]);
+    });
+}
+
+template <class T>
+Extremes<T> extremes(const T* c, Index stride) {
+    Vector<T> top = {}, magnitude = {};
+    for (Index at = 0; at < stride; at += lanes<T>) {
+        const Vector<T> value = load(c + at);
+        top = maximum<T>(top, value);
+        magnitude = maximum<T>(magnitude, abs<T>(value));
+    }
+    return {largest<T>(top), largest<T>(magnitude)};
+}
+
+template <class T>
+double magnitude(const T* x, Index step, Index m) {
+    Vector<T> top = {}, zero = {};
+    T rest_top = 0, rest_zero = 0;
+    Index i = 0;
+    if (step == 1)
+        for (; i + lanes<T> <= m; i += lanes<T>) {
+            const Vector<T> value = load_unaligned(x + i);
+            top = maximum<T>(top, abs<T>(value));
+            zero += value * T(0);  // NaN as soon as one entry is not finite
+        }
+    for (; i < m; ++i) {
+        const T value = x[i * step], size = std::fabs(value);
+        rest_top = size > rest_top ? size : rest_top;
+        rest_zero += value * T(0);
+    }
+    const T found = largest<T>(top);
+    return double(found > rest_top ? found : rest_top) + double(total<T>(zero) + rest_zero);
+}
+
+template <class T>
+double copy_scaled(const T* x, Index step, Index m, T factor, T* out) {
+    Vector<T> squares = {};
+    double rest = 0;
+    Index i = 0;
+    if (step == 1)
+        for (; i + lanes<T> <= m; i += lanes<T>) {
+            const Vector<T> value = load_unaligned(x + i) * factor;
+            *reinterpret_cast<typename Simd<T>::Unaligned*>(out + i) = value;
+            squares += value * value;
+        }
+    for (; i < m; ++i) {
+        out[i] = x[i * step] * factor;
+        rest += double(out[i]) * double(out[i]);
+    }
+    return rest + double(total<T>(squares));
+}
+
+void narrow(const double* x, Index m, float* out) {
+    for (Index i = 0; i < m; ++i) out[i] = float(x[i]);
+}
+
+template <class T>
+constexpr Kernels<T> table() {
+    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,
+            extremes<T>,    magnitude<T>,   copy_scaled<T>, solve_active_set<T>, solve_homotopy<T>};
+}
+
+}  // namespace
+
+#define TASKDICT_TEXT(name) #name
+#define TASKDICT_NAME(name) TASKDICT_TEXT(name)
+
+extern const InstructionSet instructions;
+const InstructionSet instructions = {TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), narrow, refine};
+
+}  // namespace taskdict::TASKDICT_ISA

@@ -1,0 +1,76 @@
+// Aligned memory with an owner.
+#pragma once
+
+#include <cstdlib>
+#include <cstring>
+#include <memory>
+#include <new>
+
+#include "types.hpp"
+
+namespace taskdict {
+
+struct Free {
+    void operator()(void* memory) const { std::free(memory); }
+};
+
+// `count` numbers, aligned to 64 bytes and set to zero.
+template <class T>
+class Array {
+  public:
+    Array() = default;
+    explicit Array(Index count) : size_(count) {
+        const std::size_t bytes = std::size_t(round_up(count * Index(sizeof(T)), 64));
+        memory_.reset(static_cast<T*>(std::aligned_alloc(64, bytes > 0 ? bytes : 64)));
+        if (!memory_) throw std::bad_alloc();
+        std::memset(memory_.get(), 0, bytes);
+    }
+    T* data() const { return memory_.get(); }
+    Index size() const { return size_; }
+    T& operator[](Index i) const { return memory_.get()[i]; }
+
+  private:
+    std::unique_ptr<T[], Free> memory_;
+    Index size_ = 0;
+};
+
+// An array that grows at its end in place where the system can (realloc), and can be handed over to another owner.
+template <class T>
+class Growing {
+  public:
+    T* extend(Index count) {
+        if (size_ + count > capacity_) {
+            capacity_ = size_ + count + capacity_ / 2;
+            void* larger = std::realloc(memory_.get(), std::size_t(capacity_) * sizeof(T));
+            if (!larger) throw std::bad_alloc();
+            (void)memory_.release();
+            memory_.reset(static_cast<T*>(larger));
+        }
+        size_ += count;
+        return memory_.get() + size_ - count;
+    }
+    void append(const T* from, Index count) {
+        T* to = extend(count);
+        if (count > 0) std::memcpy(to, from, std::size_t(count) * sizeof(T));
+    }
+    void clear() { size_ = 0; }
+    T* data() const { return memory_.get(); }
+    Index size() const { return size_; }
+
+    // Gives the memory, cut to size, to the caller, who calls std::free.
+    T* release() {
+        if (void* smaller = std::realloc(memory_.get(), std::size_t(size_ > 0 ? size_ : 1) * sizeof(T))) {
+            (void)memory_.release();
+            memory_.reset(static_cast<T*>(smaller));
+        }
+        size_ = capacity_ = 0;
+        return memory_.release();
+    }
+
+  private:
+    std::unique_ptr<T[], Free> memory_;
+    Index size_ = 0;
+    Index capacity_ = 0;
+};
+
+}  // namespace taskdict

@@ -1,0 +1,104 @@
+// Double-precision codes at the speed of single precision.
+//
+// The support of almost every signal is already right in single precision. What remains is to solve for α on it to full
+// accuracy, with the single-precision inverse as preconditioner, and to certify the atoms outside: those whose ρ_j lies
+// below λ1 by more than a bound on the single-precision error cannot violate Lemma 1; the few others are computed anew.
+// What does not pass (a sign or a violator that only double precision sees) is solved by the double-precision kernel.
+#pragma once
+
+#include "support.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+// out[i] = ⟨atoms[list[i]], x⟩; rows of `atoms` are m long. Four atoms share the loads of x.
+template <class T>
+void correlate_some(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out) {
+    for (Index i = 0; i < count; i += 4) {
+        const T* rows[4];
+        for (int r = 0; r < 4; ++r) rows[r] = atoms + list[i + r < count ? i + r : i] * m;
+        Vector<T> sums[4] = {};
+        Index at = 0;
+        for (; at + lanes<T> <= m; at += lanes<T>) {
+            const Vector<T> value = load_unaligned(x + at);
+            for (int r = 0; r < 4; ++r) sums[r] += value * load_unaligned(rows[r] + at);
+        }
+        for (int r = 0; r < 4 && i + r < count; ++r) {
+            T sum = total<T>(sums[r]);
+            for (Index rest = at; rest < m; ++rest) sum += x[rest] * rows[r][rest];
+            out[i + r] = sum;
+        }
+    }
+}
+
+// Turns the single-precision solution in `w` into α (in the order of w.atoms). False: not certified.
+inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<double>& gram, const double* atoms, Index m, const double* x,
+                   const Refinement& buffers, double scale, double lambda1, bool positive, double tolerance, double error, double gram_top, double* kkt) {
+    const Index k = w.size;
+    const Support<float> support(w, gram32);
+    double* alpha = buffers.alpha;
+    double* residual = buffers.residual;
+    correlate_some(atoms, m, x, w.atoms, k, buffers.c);
+    const Index width = round_up(k, lanes<double>);
+    for (Index i = 0; i < k; ++i) {
+        const double* row = gram.rows + w.atoms[i] * gram.stride;
+        double* to = buffers.block + i * buffers.capacity;
+        for (Index j = 0; j < k; ++j) to[j] = row[w.atoms[j]];
+        for (Index j = k; j < width; ++j) to[j] = 0;
+        alpha[i] = w.alpha[i];
+        buffers.c[i] -= lambda1 * double(w.sign[i]);
+    }
+    const double limit = tolerance * scale;
+    double moved = 0, l1 = 0, off = 0;
+    for (int round = 0;; ++round) {
+        off = 0;
+        in_groups(width / lanes<double>, [&](auto n, Index first) {
+            Vector<double> sums[n.value] = {};
+            const Index at = first * lanes<double>;
+            sum_of_rows<double, n.value>(k, alpha, [&](Index i) { return buffers.block + i * buffers.capacity + at; }, sums);
+            for (int v = 0; v < n.value; ++v) store(residual + at + v * lanes<double>, load(buffers.c + at + v * lanes<double>) - sums[v]);
+        });
+        for (Index i = 0; i < k; ++i) {
+            const double size = std::fabs(residual[i]);
+            off = size > off ? size : off;
+            w.residual[i] = float(residual[i]);
+        }
+        if (off <= limit) break;
+        if (round == 6) return false;
+        support.apply_inverse(w.residual, w.step);
+        for (Index i = 0; i < k; ++i) alpha[i] += double(w.step[i]);
+    }
+    const bool free_signs = lambda1 == 0 && !positive;
+    for (Index i = 0; i < k; ++i) {
+        if (!free_signs && !(alpha[i] * double(w.sign[i]) > 0)) return false;
+        moved += std::fabs(alpha[i] - double(w.alpha[i]));
+        l1 += std::fabs(alpha[i]);
+    }
+    // |ρ_j − its single-precision value| is at most `slack` for every atom.
+    const double unit = 6e-8;
+    const double slack = error + gram_top * (moved + double(k + 4) * unit * l1);
+    const Vector<float> bound = broadcast(float((lambda1 - slack) * (1 - 4 * unit)));
+    Index doubtful = 0;
+    for (Index at = 0; at < gram32.stride; at += lanes<float>) {
+        const Vector<float> value = load(w.rho + at);
+        unsigned mask = greater_mask<float>(positive ? value : abs<float>(value), bound);
+        for (; mask; mask &= mask - 1) {
+            const std::int32_t atom = std::int32_t(at + __builtin_ctz(mask));
+            if (atom < gram32.atoms && w.position[atom] < 0) w.found[doubtful++] = atom;
+        }
+    }
+    double worst = off;
+    for (Index f = 0; f < doubtful; ++f) {
+        const std::int32_t atom = w.found[f];
+        double rho;
+        correlate_some(atoms, m, x, &atom, 1, &rho);
+        const double* row = gram.rows + atom * gram.stride;
+        for (Index i = 0; i < k; ++i) rho -= row[w.atoms[i]] * alpha[i];
+        const double violation = (positive ? rho : std::fabs(rho)) - lambda1;
+        if (violation > limit) return false;
+        worst = violation > worst ? violation : worst;
+    }
+    *kkt = scale > 0 ? worst / scale : 0;
+    return true;
+}
+
+}  // namespace taskdict::TASKDICT_ISA

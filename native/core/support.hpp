@@ -1,0 +1,173 @@
+// The support Λ of one code, its coefficients, and the inverse of M_ΛΛ, where M = DᵀD + λ2 I.
+//
+// Supports are small (tens of atoms). At that size the explicit inverse beats a triangular factor: adding an atom,
+// dropping one and solving are each one or two sweeps of k² multiply-adds in full vectors, without the chain of
+// dependent steps of a substitution, and the order of the atoms is free. What the inverse loses in accuracy is
+// given back by the solvers, which always solve for a correction to the measured residual of Lemma 1.
+#pragma once
+
+#include <utility>
+
+#include "simd.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+// Applies `body(Count<n>{}, first)` to consecutive groups of n ≤ 4 vectors.
+template <int n>
+struct Count {
+    static constexpr int value = n;
+};
+
+template <class Body>
+inline void in_groups(Index vectors, Body body) {
+    Index first = 0;
+    for (; first + 4 <= vectors; first += 4) body(Count<4>{}, first);
+    switch (vectors - first) {
+        case 3: body(Count<3>{}, first); break;
+        case 2: body(Count<2>{}, first); break;
+        case 1: body(Count<1>{}, first); break;
+    }
+}
+
+// Σ_i weights[i] · row(i)[0 .. n vectors), for k rows. Two sets of sums hide the latency of the additions.
+template <class T, int n, class Row>
+inline void sum_of_rows(Index k, const T* weights, Row row, Vector<T> (&sums)[n]) {
+    Vector<T> other[n] = {};
+    Index i = 0;
+    for (; i + 2 <= k; i += 2) {
+        const Vector<T> w0 = broadcast(weights[i]), w1 = broadcast(weights[i + 1]);
+        const T *r0 = row(i), *r1 = row(i + 1);
+        for (int v = 0; v < n; ++v) {
+            sums[v] += w0 * load(r0 + v * lanes<T>);
+            other[v] += w1 * load(r1 + v * lanes<T>);
+        }
+    }
+    if (i < k) {
+        const Vector<T> w0 = broadcast(weights[i]);
+        const T* r0 = row(i);
+        for (int v = 0; v < n; ++v) sums[v] += w0 * load(r0 + v * lanes<T>);
+    }
+    for (int v = 0; v < n; ++v) sums[v] += other[v];
+}
+
+template <class T>
+class Support {
+  public:
+    Support(Workspace<T>& workspace, const Gram<T>& gram) : w(workspace), gram_(gram) {}
+
+    Index size() const { return w.size; }
+    const T* gram_row(Index i) const { return gram_.rows + w.atoms[i] * gram_.stride; }
+
+    // Appends an atom with coefficient zero. False if it depends on Λ up to the relative `threshold` on the squared
+    // distance from the span: the inverse would be useless.
+    bool add(std::int32_t atom, T sign, T residual, T threshold) {
+        const T* row = gram_.rows + atom * gram_.stride;
+        const Index k = w.size;
+        for (Index i = 0; i < k; ++i) w.column[i] = row[w.atoms[i]];
+        apply_inverse(w.column, w.product);
+        T distance = row[atom];
+        for (Index i = 0; i < k; ++i) distance -= w.column[i] * w.product[i];
+        if (!(distance > threshold * row[atom])) return false;
+        const T scale = T(1) / distance;
+        T* last = inverse_row(k);
+        in_groups(vectors(k + 1), [&](auto n, Index first) {
+            for (int v = 0; v < n.value; ++v) store(last + (first + v) * lanes<T>, Vector<T>{});
+        });
+        in_groups(vectors(k), [&](auto n, Index first) {
+            Vector<T> u[n.value];
+            for (int v = 0; v < n.value; ++v) u[v] = load(w.product + (first + v) * lanes<T>);
+            for (Index i = 0; i < k; ++i) {
+                const Vector<T> factor = broadcast(w.product[i] * scale);
+                T* to = inverse_row(i) + first * lanes<T>;
+                for (int v = 0; v < n.value; ++v) store(to + v * lanes<T>, load(to + v * lanes<T>) + factor * u[v]);
+            }
+        });
+        const bool new_vector = k % lanes<T> == 0;
+        for (Index i = 0; i < k; ++i) {
+            const T value = -scale * w.product[i];
+            T* to = inverse_row(i) + k;
+            if (new_vector) store(to, Vector<T>{});
+            *to = value;
+            last[i] = value;
+        }
+        last[k] = scale;
+        w.alpha[k] = 0;
+        w.sign[k] = sign;
+        w.residual[k] = residual;
+        w.atoms[k] = atom;
+        w.position[atom] = std::int32_t(k);
+        w.size = k + 1;
+        return true;
+    }
+
+    // Removes Λ[i]; the last atom takes its place.
+    void drop(Index i) {
+        const Index k = w.size, last = k - 1;
+        w.position[w.atoms[i]] = -1;
+        if (i != last) {
+            T *a = inverse_row(i), *b = inverse_row(last);
+            for (Index j = 0; j < k; ++j) std::swap(a[j], b[j]);
+            for (Index j = 0; j < k; ++j) std::swap(inverse_row(j)[i], inverse_row(j)[last]);
+            w.alpha[i] = w.alpha[last];
+            w.sign[i] = w.sign[last];
+            w.residual[i] = w.residual[last];
+            w.atoms[i] = w.atoms[last];
+            w.position[w.atoms[i]] = std::int32_t(i);
+        }
+        const T* row = inverse_row(last);
+        const T scale = T(-1) / row[last];
+        in_groups(vectors(k), [&](auto n, Index first) {
+            Vector<T> u[n.value];
+            for (int v = 0; v < n.value; ++v) u[v] = load(row + (first + v) * lanes<T>);
+            for (Index j = 0; j < last; ++j) {
+                const Vector<T> factor = broadcast(row[j] * scale);
+                T* to = inverse_row(j) + first * lanes<T>;
+                for (int v = 0; v < n.value; ++v) store(to + v * lanes<T>, load(to + v * lanes<T>) + factor * u[v]);
+            }
+        });
+        for (Index j = 0; j < last; ++j) inverse_row(j)[last] = 0;
+        w.size = last;
+    }
+
+    // out = inverse · in, over whole vectors.
+    void apply_inverse(const T* in, T* out) const {
+        const Index k = w.size;
+        in_groups(vectors(k), [&](auto n, Index first) {
+            Vector<T> sums[n.value] = {};
+            sum_of_rows<T, n.value>(k, in, [&](Index i) { return inverse_row(i) + first * lanes<T>; }, sums);
+            for (int v = 0; v < n.value; ++v) store(out + (first + v) * lanes<T>, sums[v]);
+        });
+    }
+
+    // rho = c − M α, as `combine`.
+    T correlate(const T* c, bool positive) const {
+        return combine(c, w.alpha, w.rho, positive);
+    }
+
+    // out = c − M_Λ weights; returns its largest entry (largest magnitude unless `positive`).
+    T combine(const T* c, const T* weights, T* out, bool positive) const {
+        const Index k = w.size;
+        Vector<T> top = {};
+        in_groups(gram_.stride / lanes<T>, [&](auto n, Index first) {
+            Vector<T> sums[n.value] = {};
+            sum_of_rows<T, n.value>(k, weights, [&](Index i) { return gram_row(i) + first * lanes<T>; }, sums);
+            for (int v = 0; v < n.value; ++v) {
+                const Index at = (first + v) * lanes<T>;
+                const Vector<T> value = load(c + at) - sums[v];
+                store(out + at, value);
+                top = maximum<T>(top, positive ? value : abs<T>(value));
+            }
+        });
+        return largest<T>(top);
+    }
+
+    Workspace<T>& w;
+
+  private:
+    static Index vectors(Index count) { return (count + lanes<T> - 1) / lanes<T>; }
+    T* inverse_row(Index i) const { return w.inverse + i * w.capacity; }
+
+    const Gram<T>& gram_;
+};
+
+}  // namespace taskdict::TASKDICT_ISA

@@ -1,0 +1,80 @@
+// The vocabulary that the portable files and the kernels of each instruction set share.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+
+namespace taskdict {
+
+using Index = std::ptrdiff_t;
+
+inline constexpr Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+
+// Supports have room for a multiple of this many atoms, whatever the width of a vector.
+inline constexpr Index capacity_step = 16;
+
+// Memory for the support Λ of one signal, owned and reused by the caller; every array is aligned to 64 bytes.
+template <class T>
+struct Workspace {
+    Index capacity = 0;                // largest support it can hold
+    Index size = 0;                    // k = |Λ|
+    T* inverse = nullptr;              // (M_ΛΛ)⁻¹, rows of `capacity`; zero right of column k up to a whole vector
+    T* alpha = nullptr;                // coefficients
+    T* sign = nullptr;                 // their signs, ±1
+    T* residual = nullptr;             // c_Λ − M_ΛΛ α − λ1 s
+    T* step = nullptr;                 // inverse · residual
+    T* column = nullptr;               // scratch: a column of M_Λ
+    T* product = nullptr;              // scratch: inverse · column
+    std::int32_t* atoms = nullptr;     // Λ, in no order
+    std::int32_t* found = nullptr;     // scratch: atoms or places in Λ (p entries)
+    std::int32_t* position = nullptr;  // where an atom is in Λ, or −1 (p entries)
+    T* rho = nullptr;                  // c − M α for all atoms (a row of M long)
+    T* slope = nullptr;                // scratch of the homotopy (a row of M long)
+};
+
+// A dictionary as the kernels see it: M = DᵀD + λ2 I in rows of `stride` ≥ p, zero beyond column p.
+template <class T>
+struct Gram {
+    const T* rows = nullptr;
+    Index atoms = 0;   // p
+    Index stride = 0;
+};
+
+template <class T>
+struct Settings {
+    T violation = 0;     // accepted violation of Lemma 1, relative to max(λ1, ‖c‖∞)
+    T dependence = 0;    // smallest squared distance of an atom from the span of Λ, relative to its squared norm
+    T fraction = 0;      // of the largest violation, for an atom to join
+    Index most = 0;      // atoms that join in one pass, unless tied
+    int max_steps = 0;
+};
+
+enum class Outcome : int {
+    solved,  // a full pass found Lemma 1 satisfied
+    stuck,   // beyond what this arithmetic can do: singular Λ, ties, rounding
+    full,    // the workspace is too small; grow it and call again
+};
+
+template <class T>
+struct Solution {
+    Outcome outcome = Outcome::stuck;
+    int steps = 0;
+    T kkt = 0;  // largest violation of Lemma 1, relative to max(λ1, ‖c‖∞)
+};
+
+// Memory of the double-precision finish (refine.hpp) for one signal.
+struct Refinement {
+    Index capacity = 0;
+    double* alpha = nullptr;     // the result, in the order of Workspace::atoms
+    double* c = nullptr;         // c_Λ − λ1 s
+    double* residual = nullptr;  // c_Λ − λ1 s − M_ΛΛ α
+    double* block = nullptr;     // M_ΛΛ, rows of `capacity`
+};
+
+// What loading a signal tells about it.
+struct Magnitude {
+    double top = 0;     // largest magnitude; NaN if an entry is not finite
+    double norm = 0;    // ‖x‖₂ after scaling
+};
+
+}  // namespace taskdict

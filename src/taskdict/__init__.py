@@ -1,0 +1,9 @@
+"""taskdict: sparse dictionaries tuned to a task."""
+
+from importlib.metadata import version
+
+from taskdict.coding import Report, Status, sparse_encode
+
+__version__ = version("taskdict")
+
+__all__ = ["Report", "Status", "__version__", "sparse_encode"]

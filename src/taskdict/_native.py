@@ -1,0 +1,76 @@
+"""The native floor as Python sees it: arrays in, arrays out, one class pair per dtype."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskdict import _core
+
+Floats = NDArray[Any]
+
+_ENCODERS = {np.dtype(np.float32): _core.EncoderFloat32, np.dtype(np.float64): _core.EncoderFloat64}
+_CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
+
+
+class BadSignal(Exception):
+    """Raised by the core for a signal with an entry that is not finite."""
+
+    def __init__(self, row: int) -> None:
+        super().__init__(row)
+        self.row = row
+
+
+class Encoded(NamedTuple):
+    """The codes of a batch in compressed rows, with what is known of each signal."""
+
+    values: Floats
+    indices: NDArray[np.int32]
+    indptr: NDArray[np.int64]
+    status: NDArray[np.uint8]
+    kkt: Floats
+    n_steps: NDArray[np.int32]
+    factors: Floats
+
+
+class Encoder:
+    """A dictionary prepared for encoding batches of signals of its dtype."""
+
+    def __init__(
+        self,
+        dictionary: Floats,
+        *,
+        lambda1: float,
+        lambda2: float,
+        positive: bool,
+        homotopy: bool,
+        sparse: bool,
+        keep_factors: bool,
+        n_threads: int,
+    ) -> None:
+        self.dtype = dictionary.dtype
+        self.n_components = dictionary.shape[0]
+        self.n_threads = n_threads
+        self._encoder = _ENCODERS[self.dtype](dictionary, lambda1, lambda2, positive, homotopy, sparse, n_threads)
+        self._codes = _CODES[self.dtype](keep_factors)
+
+    def encode(self, X: Floats) -> None:
+        """Append the codes of dense signals; any strides."""
+        self._encoder.encode(X, self._codes, self.n_threads)
+
+    def encode_sparse(self, values: Floats, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
+        """Append the codes of signals in compressed rows."""
+        self._encoder.encode_sparse(values, indptr, indices, self._codes, self.n_threads)
+
+    def release(self) -> Encoded:
+        """Hand over what was encoded so far; nothing is copied."""
+        return Encoded(*self._codes.release())
+
+    def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
+        """Solve on the active sets of ``encoded``, see :class:`taskdict.coding.ActiveSets`."""
+        beta: Floats = self._encoder.solve_adjoint(
+            encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads
+        )
+        return beta

@@ -1,0 +1,32 @@
+"""The one place that decides how many threads to use."""
+
+from __future__ import annotations
+
+import numbers
+import os
+
+import joblib
+
+
+def available_threads() -> int:
+    """Threads that a call may use by default.
+
+    The cores this process may run on (CPU affinity, cgroup quotas, ``LOKY_MAX_CPU_COUNT``), and no more than
+    ``OMP_NUM_THREADS``, which joblib sets in its workers.
+    """
+    count = int(joblib.cpu_count())
+    limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
+    if limit.isdigit() and int(limit) > 0:
+        count = min(count, int(limit))
+    return max(1, count)
+
+
+def resolve_threads(n_threads: int | None) -> int:
+    """Return the number of threads for the argument ``n_threads``; None means all that are available."""
+    if n_threads is None:
+        return available_threads()
+    if isinstance(n_threads, bool) or not isinstance(n_threads, numbers.Integral):
+        raise TypeError(f"n_threads must be None or a positive integer, got {n_threads!r}.")
+    if n_threads < 1:
+        raise ValueError(f"n_threads must be None or a positive integer, got {n_threads}.")
+    return int(n_threads)
