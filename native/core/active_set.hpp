@@ -108,6 +108,13 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
         }
         found = kept;
     }
+    if (found <= settings.most)  // strongest first, so that the needless ones come late
+        for (Index i = 1; i < found; ++i) {
+            const std::int32_t atom = list[i];
+            Index j = i;
+            for (; j > 0 && std::fabs(rho[list[j - 1]]) < std::fabs(rho[atom]); --j) list[j] = list[j - 1];
+            list[j] = atom;
+        }
     return found;
 }
 
@@ -133,7 +140,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
             if (w.position[atom] >= 0) continue;
             if (support.size() == w.capacity) return {Outcome::full, pass, 0};
             const T sign = rho[atom] > 0 ? T(1) : T(-1);
-            added += support.add(atom, sign, rho[atom] - lambda1 * sign, settings.dependence);
+            added += support.add(atom, sign, rho[atom] - lambda1 * sign, settings.dependence) == Joined::yes;
         }
         if (added == 0) {
             // Only the residual on Λ is left to correct; it must shrink well, or the inverse is too inaccurate.

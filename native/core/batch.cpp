@@ -24,35 +24,30 @@ struct Block {
 
 template <class T>
 void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
-    const InstructionSet& isa = instruction_set();
-    const Kernels<T>& kernels = isa.kernels<T>();
     const Index m = encoder.features();
     for (Index r = 0; r < rows; ++r) {
         const T* x = signals.data + (first + r) * signals.row_step;
-        const double top = kernels.magnitude(x, signals.column_step, m);
-        if (!(top <= std::numeric_limits<T>::max())) throw BadSignal{first + r};
-        block.scale[r] = power_of_two_above<T>(top);
-        block.norm[r] = std::sqrt(kernels.copy_scaled(x, signals.column_step, m, T(1 / block.scale[r]), block.x.data() + r * m));
+        Magnitude magnitude;
+        block.scale[r] = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr, magnitude);
+        if (std::isnan(magnitude.top)) throw BadSignal{first + r};
+        block.norm[r] = std::sqrt(magnitude.squares);
     }
-    if constexpr (sizeof(T) == 8) isa.narrow(block.x.data(), rows * m, block.narrow.data());
     encoder.correlate(block.fast(), rows, block.c.data());
 }
 
 template <class T>
 void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
-    const Kernels<T>& kernels = instruction_set().kernels<T>();
     const Index m = encoder.features();
     std::vector<T> scaled;
     std::vector<float> weights;
     for (Index r = 0; r < rows; ++r) {
         const std::int64_t start = signals.indptr[first + r], count = signals.indptr[first + r + 1] - start;
-        const T* values = signals.values + start;
         const std::int32_t* indices = signals.indices + start;
-        const double top = kernels.magnitude(values, 1, Index(count));
-        if (!(top <= std::numeric_limits<T>::max())) throw BadSignal{first + r};
-        block.scale[r] = power_of_two_above<T>(top);
         scaled.resize(std::size_t(count));
-        block.norm[r] = std::sqrt(kernels.copy_scaled(values, 1, Index(count), T(1 / block.scale[r]), scaled.data()));
+        Magnitude magnitude;
+        block.scale[r] = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr), magnitude);
+        if (std::isnan(magnitude.top)) throw BadSignal{first + r};
+        block.norm[r] = std::sqrt(magnitude.squares);
         T* x = block.x.data() + r * m;
         std::fill_n(x, m, T(0));
         for (std::size_t i = 0; i < scaled.size(); ++i) x[indices[i]] += scaled[i];
@@ -60,6 +55,17 @@ void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Inde
         encoder.correlate_sparse(indices, weights.data(), Index(count), block.c.data() + r * encoder.stride());
     }
 }
+
+// Asks for a signal of the next block while this one is worked on.
+template <class T>
+void prefetch(const DenseSignals<T>& signals, Index row, Index m) {
+    if (signals.column_step != 1) return;
+    const char* x = reinterpret_cast<const char*>(signals.data + row * signals.row_step);
+    for (Index at = 0; at < m * Index(sizeof(T)); at += 64) __builtin_prefetch(x + at, 0, 2);
+}
+
+template <class T>
+void prefetch(const SparseSignals<T>&, Index, Index) {}
 
 // Puts the code of one signal at the end of `codes`, in ascending order of the atoms.
 template <class T>
@@ -135,7 +141,7 @@ class InOrder {
 // Signals per block: small enough for the second-level cache and for even shares, large enough for the product.
 template <class T>
 Index block_size(const Encoder<T>& encoder, Index rows, int n_threads) {
-    const Index bytes = encoder.features() * Index(sizeof(T) + 4) + encoder.stride() * 4;
+    const Index bytes = encoder.features() * (sizeof(T) == 8 ? 12 : 4) + encoder.stride() * 4;
     const Index fits = std::clamp<Index>((Index(1) << 18) / bytes / 24 * 24, 24, 192);
     const Index share = round_up((rows + 4 * n_threads - 1) / (4 * n_threads), 12);
     return std::max<Index>(1, std::min(fits, share));
@@ -170,12 +176,14 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
             typename Encoder<T>::Scratch scratch(encoder);
             Block<T> block(encoder, size);
             Writer<T> writer(encoder.atoms());
-            for (Index b; (b = next.fetch_add(1)) < blocks;) {
+            for (Index b = next.fetch_add(1), upcoming; b < blocks; b = upcoming) {
+                upcoming = next.fetch_add(1);
                 const Index first = b * size, rows = std::min(size, signals.rows - first);
                 load_block(encoder, signals, first, rows, block);
                 auto part = std::make_unique<Codes<T>>(codes.keep_factors);
                 for (Index r = 0; r < rows; ++r) {
                     interrupt.poll();
+                    if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
                     const Code<T> code = encoder.encode(block.x.data() + r * encoder.features(), block.scale[r], block.norm[r],
                                                         block.c.data() + r * encoder.stride(), scratch, interrupt);
                     writer.write(encoder, code, block.scale[r], scratch, *part);

@@ -83,18 +83,20 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     : isa_(instruction_set()), p_(p), m_(m), parameters_(parameters), atoms_(p * m) {
     const Kernels<T>& kernels = isa_.kernels<T>();
     const Kernels<float>& fast = isa_.single_precision;
-    scale_ = power_of_two_above<T>(kernels.magnitude(atoms, 1, p * m));
+    if constexpr (is_double) atoms_fast_ = Array<float>(p * m);
+    Magnitude magnitude;
+    scale_ = load_scaled(atoms, 1, p * m, atoms_.data(), atoms_fast_.data(), magnitude);
     lambda2_ = parameters.lambda2 / scale_ / scale_;
     for (Index j = 0; j < p; ++j) {
-        const double square = kernels.copy_scaled(atoms + j * m, 1, m, T(1 / scale_), atoms_.data() + j * m);
+        const T* atom = atoms_.data() + j * m;
+        double square = 0;
+        for (Index i = 0; i < m; ++i) square += double(atom[i]) * double(atom[i]);
         atom_top_ = std::max(atom_top_, std::sqrt(square));
     }
     gram_top_ = atom_top_ * atom_top_ + lambda2_;
 
     const float* atoms_fast;
     if constexpr (is_double) {
-        atoms_fast_ = Array<float>(p * m);
-        isa_.narrow(atoms_.data(), p * m, atoms_fast_.data());
         atoms_fast = atoms_fast_.data();
         gram_precise_ = {nullptr, p, padded_stride(p, kernels.panel_width, sizeof(double))};
         gram_precise_memory_ = Array<double>(p * gram_precise_.stride);

@@ -161,13 +161,18 @@ class Encoder {
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
 
-// 2^e with |value| in [½, 1) · 2^e, kept where both 2^e and 2^−e are normal numbers of T; 1 for zero.
+// Loads one vector into contiguous rows, scaled by a power of two if its entries are far from 1. Returns the scale: the
+// vector is scale · out. `magnitude` is that of `out`.
 template <class T>
-double power_of_two_above(double value) {
-    if (value == 0) return 1;
+double load_scaled(const T* x, Index step, Index m, T* out, float* narrow, Magnitude& magnitude) {
+    const auto load = instruction_set().kernels<T>().load_signal;
+    magnitude = load(x, step, m, T(1), out, narrow);
+    if (magnitude.top == 0 || !(magnitude.top <= std::numeric_limits<T>::max()) || (magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) return 1;
     int exponent;
-    std::frexp(value, &exponent);
-    return std::ldexp(1.0, std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3));
+    std::frexp(magnitude.top, &exponent);
+    const double scale = std::ldexp(1.0, std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3));
+    magnitude = load(x, step, m, T(1 / scale), out, narrow);
+    return scale;
 }
 
 }  // namespace taskdict

@@ -43,7 +43,7 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
         if (joins >= 0) {
             if (support.size() == w.capacity) return {Outcome::full, steps, 0};
             const T sign = w.rho[joins] > 0 ? T(1) : T(-1);
-            if (!support.add(joins, sign, 0, settings.dependence)) return {Outcome::stuck, steps, 0};
+            if (support.add(joins, sign, sign, settings.dependence) != Joined::yes) return {Outcome::stuck, steps, 0};
         }
         support.apply_inverse(w.sign, w.step);
         for (Index j = 0; j < gram.stride; ++j) w.slope[j] = 0;
@@ -70,6 +70,9 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
             break;
         }
     }
+    const bool free_signs = lambda1 == 0 && !positive;
+    for (Index i = 0; i < support.size() && !free_signs; ++i)  // ties may lead an atom the wrong way
+        if (!(w.alpha[i] * w.sign[i] > 0)) return {Outcome::stuck, steps, 0};
     // α in closed form: corrections to the measured residual, until a full pass certifies it.
     for (int polish = 0; polish < 4; ++polish) {
         const T violation = support.correlate(c, positive) - lambda1;
@@ -78,7 +81,7 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
             const T worst = violation > off ? violation : off;
             return {Outcome::solved, steps, worst > 0 ? worst / scale : T(0)};
         }
-        descend(support, lambda1 == 0 && !positive);
+        descend(support, free_signs);
     }
     return {Outcome::stuck, steps, 0};
 }

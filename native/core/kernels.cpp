@@ -30,52 +30,36 @@ Extremes<T> extremes(const T* c, Index stride) {
     return {largest<T>(top), largest<T>(magnitude)};
 }
 
+// out = factor · x, from any layout into a contiguous row, and in single precision into `narrow` unless that is null.
 template <class T>
-double magnitude(const T* x, Index step, Index m) {
-    Vector<T> top = {}, zero = {};
-    T rest_top = 0, rest_zero = 0;
-    Index i = 0;
-    if (step == 1)
-        for (; i + lanes<T> <= m; i += lanes<T>) {
-            const Vector<T> value = load_unaligned(x + i);
-            top = maximum<T>(top, abs<T>(value));
-            zero += value * T(0);  // NaN as soon as one entry is not finite
-        }
-    for (; i < m; ++i) {
-        const T value = x[i * step], size = std::fabs(value);
-        rest_top = size > rest_top ? size : rest_top;
-        rest_zero += value * T(0);
-    }
-    const T found = largest<T>(top);
-    return double(found > rest_top ? found : rest_top) + double(total<T>(zero) + rest_zero);
-}
-
-template <class T>
-double copy_scaled(const T* x, Index step, Index m, T factor, T* out) {
-    Vector<T> squares = {};
-    double rest = 0;
+Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* narrow) {
+    Vector<T> top = {}, zero = {}, squares = {};
     Index i = 0;
     if (step == 1)
         for (; i + lanes<T> <= m; i += lanes<T>) {
             const Vector<T> value = load_unaligned(x + i) * factor;
             *reinterpret_cast<typename Simd<T>::Unaligned*>(out + i) = value;
+            if (narrow)
+                for (int v = 0; v < lanes<T>; ++v) narrow[i + v] = float(value[v]);
+            top = maximum<T>(top, abs<T>(value));
+            zero += value * T(0);  // NaN as soon as one entry is not finite
             squares += value * value;
         }
+    T rest_top = largest<T>(top), rest_zero = total<T>(zero), rest_squares = total<T>(squares);
     for (; i < m; ++i) {
-        out[i] = x[i * step] * factor;
-        rest += double(out[i]) * double(out[i]);
+        const T value = x[i * step] * factor, size = std::fabs(value);
+        out[i] = value;
+        if (narrow) narrow[i] = float(value);
+        rest_top = size > rest_top ? size : rest_top;
+        rest_zero += value * T(0);
+        rest_squares += value * value;
     }
-    return rest + double(total<T>(squares));
-}
-
-void narrow(const double* x, Index m, float* out) {
-    for (Index i = 0; i < m; ++i) out[i] = float(x[i]);
+    return {double(rest_top + rest_zero), double(rest_squares)};
 }
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,
-            extremes<T>,    magnitude<T>,   copy_scaled<T>, solve_active_set<T>, solve_homotopy<T>};
+    return {panel_width<T>, pack_panels<T>, multiply<T>, correlate_some<T>, add_rows<T>, extremes<T>, load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
 }
 
 }  // namespace
@@ -84,6 +68,6 @@ constexpr Kernels<T> table() {
 #define TASKDICT_NAME(name) TASKDICT_TEXT(name)
 
 extern const InstructionSet instructions;
-const InstructionSet instructions = {TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), narrow, refine};
+const InstructionSet instructions = {TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), refine};
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -22,8 +22,7 @@ struct Kernels {
     void (*correlate_some)(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out);
     void (*add_rows)(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, T* out);
     Extremes<T> (*extremes)(const T* c, Index stride);
-    double (*magnitude)(const T* x, Index step, Index m);                       // largest |x_i|, or NaN
-    double (*copy_scaled)(const T* x, Index step, Index m, T factor, T* out);   // returns ‖out‖²
+    Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
     Solver<T> active_set;
     Solver<T> homotopy;
 };
@@ -32,7 +31,6 @@ struct InstructionSet {
     const char* name;
     Kernels<float> single_precision;
     Kernels<double> double_precision;
-    void (*narrow)(const double* x, Index m, float* out);
     bool (*refine)(Workspace<float>&, const Gram<float>&, const Gram<double>&, const double* atoms, Index m, const double* x, const Refinement&,
                    double scale, double lambda1, bool positive, double tolerance, double error, double gram_top, double* kkt);
 

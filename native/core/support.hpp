@@ -50,6 +50,8 @@ inline void sum_of_rows(Index k, const T* weights, Row row, Vector<T> (&sums)[n]
     for (int v = 0; v < n; ++v) sums[v] += other[v];
 }
 
+enum class Joined { yes, needless, dependent };
+
 template <class T>
 class Support {
   public:
@@ -58,46 +60,41 @@ class Support {
     Index size() const { return w.size; }
     const T* gram_row(Index i) const { return gram_.rows + w.atoms[i] * gram_.stride; }
 
-    // Appends an atom with coefficient zero. False if it depends on Λ up to the relative `threshold` on the squared
-    // distance from the span: the inverse would be useless.
-    bool add(std::int32_t atom, T sign, T residual, T threshold) {
+    // Appends an atom with coefficient zero, unless
+    // - it depends on Λ up to the relative `threshold` on the squared distance from the span, so that the inverse would
+    //   be useless, or
+    // - the minimum over Λ ∪ {atom} gives it the other sign: atoms that joined before it in this pass do its work.
+    Joined add(std::int32_t atom, T sign, T residual, T threshold) {
         const T* row = gram_.rows + atom * gram_.stride;
         const Index k = w.size;
         for (Index i = 0; i < k; ++i) w.column[i] = row[w.atoms[i]];
         apply_inverse(w.column, w.product);
-        T distance = row[atom];
-        for (Index i = 0; i < k; ++i) distance -= w.column[i] * w.product[i];
-        if (!(distance > threshold * row[atom])) return false;
-        const T scale = T(1) / distance;
-        T* last = inverse_row(k);
-        in_groups(vectors(k + 1), [&](auto n, Index first) {
-            for (int v = 0; v < n.value; ++v) store(last + (first + v) * lanes<T>, Vector<T>{});
-        });
-        in_groups(vectors(k), [&](auto n, Index first) {
-            Vector<T> u[n.value];
-            for (int v = 0; v < n.value; ++v) u[v] = load(w.product + (first + v) * lanes<T>);
-            for (Index i = 0; i < k; ++i) {
-                const Vector<T> factor = broadcast(w.product[i] * scale);
-                T* to = inverse_row(i) + first * lanes<T>;
-                for (int v = 0; v < n.value; ++v) store(to + v * lanes<T>, load(to + v * lanes<T>) + factor * u[v]);
-            }
-        });
-        const bool new_vector = k % lanes<T> == 0;
-        for (Index i = 0; i < k; ++i) {
-            const T value = -scale * w.product[i];
-            T* to = inverse_row(i) + k;
-            if (new_vector) store(to, Vector<T>{});
-            *to = value;
-            last[i] = value;
+        Vector<T> overlap = {}, explained = {};
+        for (Index i = 0; i < k; i += lanes<T>) {
+            overlap += load(w.column + i) * load(w.product + i);
+            explained += load(w.residual + i) * load(w.product + i);
         }
-        last[k] = scale;
+        const T distance = row[atom] - total<T>(overlap);
+        if (!(distance > threshold * row[atom])) return Joined::dependent;
+        if (!((residual - total<T>(explained)) * sign > 0)) return Joined::needless;
+
+        if (k % lanes<T> == 0) {
+            store(w.product + k, Vector<T>{});
+            store(w.residual + k, Vector<T>{});
+            for (Index i = 0; i < k; ++i) store(inverse_row(i) + k, Vector<T>{});
+        }
+        T* last = inverse_row(k);
+        for (Index i = 0; i <= k; i += lanes<T>) store(last + i, Vector<T>{});
+        // With u = inverse · column, the inverse of the larger matrix is inverse + (u, −1)(u, −1)ᵀ / distance.
+        w.product[k] = -1;
+        w.size = k + 1;
+        update_inverse(w.product, T(1) / distance, w.size);
         w.alpha[k] = 0;
         w.sign[k] = sign;
         w.residual[k] = residual;
         w.atoms[k] = atom;
         w.position[atom] = std::int32_t(k);
-        w.size = k + 1;
-        return true;
+        return Joined::yes;
     }
 
     // Removes Λ[i]; the last atom takes its place.
@@ -115,16 +112,7 @@ class Support {
             w.position[w.atoms[i]] = std::int32_t(i);
         }
         const T* row = inverse_row(last);
-        const T scale = T(-1) / row[last];
-        in_groups(vectors(k), [&](auto n, Index first) {
-            Vector<T> u[n.value];
-            for (int v = 0; v < n.value; ++v) u[v] = load(row + (first + v) * lanes<T>);
-            for (Index j = 0; j < last; ++j) {
-                const Vector<T> factor = broadcast(row[j] * scale);
-                T* to = inverse_row(j) + first * lanes<T>;
-                for (int v = 0; v < n.value; ++v) store(to + v * lanes<T>, load(to + v * lanes<T>) + factor * u[v]);
-            }
-        });
+        update_inverse(row, T(-1) / row[last], last);
         for (Index j = 0; j < last; ++j) inverse_row(j)[last] = 0;
         w.size = last;
     }
@@ -166,6 +154,19 @@ class Support {
   private:
     static Index vectors(Index count) { return (count + lanes<T> - 1) / lanes<T>; }
     T* inverse_row(Index i) const { return w.inverse + i * w.capacity; }
+
+    // inverse += scale · u uᵀ in its first rows, over all w.size columns.
+    void update_inverse(const T* u, T scale, Index rows) {
+        in_groups(vectors(w.size), [&](auto n, Index first) {
+            Vector<T> part[n.value];
+            for (int v = 0; v < n.value; ++v) part[v] = load(u + (first + v) * lanes<T>);
+            for (Index i = 0; i < rows; ++i) {
+                const Vector<T> factor = broadcast(u[i] * scale);
+                T* to = inverse_row(i) + first * lanes<T>;
+                for (int v = 0; v < n.value; ++v) store(to + v * lanes<T>, load(to + v * lanes<T>) + factor * part[v]);
+            }
+        });
+    }
 
     const Gram<T>& gram_;
 };

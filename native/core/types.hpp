@@ -73,8 +73,8 @@ struct Refinement {
 
 // What loading a signal tells about it.
 struct Magnitude {
-    double top = 0;     // largest magnitude; NaN if an entry is not finite
-    double norm = 0;    // ‖x‖₂ after scaling
+    double top = 0;      // largest magnitude; NaN if an entry is not finite
+    double squares = 0;  // ‖x‖²
 };
 
 }  // namespace taskdict
