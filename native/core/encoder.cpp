@@ -246,20 +246,22 @@ Code<T> Encoder<T>::finish(const T* x, double lambda1, double norm, Code<T> code
 template <class T>
 std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const {
     const Index k = code.size;
-    if (scratch.source == Scratch::Source::exact) {  // its code is in ascending order, as `order` is
-        Problem<T> without_signal = problem(nullptr, 0);
-        return invert(without_signal, code.atoms, k);
-    }
     std::vector<T> result(std::size_t(k * k));
-    const auto copy = [&](const auto& view) {
-        for (Index i = 0; i < k; ++i)
-            for (Index j = 0; j < k; ++j) result[std::size_t(i * k + j)] = T(view.inverse[order[std::size_t(i)] * view.capacity + order[std::size_t(j)]]);
+    const auto copy = [&](const auto& view, double worst) {
+        for (Index i = 0; i < k; ++i) {
+            const Index from = order[std::size_t(i)];
+            for (Index j = 0; j < k; ++j) result[std::size_t(i * k + j)] = T(view.inverse[from * view.capacity + order[std::size_t(j)]]);
+            // 1 / (relative squared distance of this atom from the span of the others)
+            const double inflation = double(view.inverse[from * view.capacity + from]) * double(gram(code.atoms[from], code.atoms[from]));
+            if (!(inflation > 0 && inflation < worst)) return false;
+        }
+        return true;
     };
-    if (scratch.source == Scratch::Source::precise)
-        copy(scratch.precise.front().view);
-    else
-        copy(scratch.fast.view);
-    return result;
+    if (scratch.source == Scratch::Source::fast && copy(scratch.fast.view, 1e3)) return result;
+    if (scratch.source == Scratch::Source::precise && copy(scratch.precise.front().view, 1e8)) return result;
+    std::vector<std::int32_t> atoms;
+    for (Index i : order) atoms.push_back(code.atoms[i]);
+    return invert(problem(nullptr, 0), atoms.data(), k);
 }
 
 template class Encoder<float>;

@@ -56,21 +56,19 @@ class ProximalPoint {
   public:
     ProximalPoint(const Problem<T>& problem, double tolerance, Interrupt& interrupt)
         : problem_(problem), tolerance_(W(tolerance)), interrupt_(interrupt), center_(std::size_t(problem.p)), rho_(std::size_t(problem.p)), inside_(std::size_t(problem.p)) {
-        W norm = 0;
         for (Index j = 0; j < problem.p; ++j) {
             const T* atom = atom_at(j);
-            norm = std::max(norm, dot<W>(atom, atom, problem.m));
+            square_.push_back(dot<W>(atom, atom, problem.m));
             scale_ = std::max(scale_, std::fabs(dot<W>(atom, problem.x, problem.m)));
         }
         scale_ = std::max(scale_, W(problem.lambda1));
-        largest_norm_ = norm;
     }
 
     ExactCode<T> solve() {
         ExactCode<T> best;
         best.kkt = std::numeric_limits<double>::infinity();
-        W delta = std::sqrt(std::numeric_limits<W>::epsilon()) * 100 * largest_norm_;
-        const W least = std::numeric_limits<W>::epsilon() * W(1e5) * largest_norm_;
+        W delta = std::sqrt(std::numeric_limits<W>::epsilon()) * 100;
+        const W least = std::numeric_limits<W>::epsilon() * W(1e5);
         for (int round = 0; round < 40; ++round) {
             minimise(delta);
             ExactCode<T> code = rounded();
@@ -115,12 +113,12 @@ class ProximalPoint {
     // ρ for all atoms, with the proximal term; the residual on Λ and its size.
     W correlate(W delta) {
         const std::vector<W> error = reconstruction_error<W>(problem_, atoms_.data(), alpha_.data(), Index(atoms_.size()));
-        for (Index j = 0; j < problem_.p; ++j) rho_[std::size_t(j)] = dot<W>(atom_at(j), error) + delta * center_[std::size_t(j)];
+        for (Index j = 0; j < problem_.p; ++j) rho_[std::size_t(j)] = dot<W>(atom_at(j), error) + delta * square_[std::size_t(j)] * center_[std::size_t(j)];
         W off = 0;
         residual_.resize(atoms_.size());
         for (std::size_t i = 0; i < atoms_.size(); ++i) {
             W& rho = rho_[std::size_t(atoms_[i])];
-            rho -= (W(problem_.lambda2) + delta) * alpha_[i];
+            rho -= (W(problem_.lambda2) + delta * square_[std::size_t(atoms_[i])]) * alpha_[i];
             residual_[i] = rho - W(problem_.lambda1) * sign_[i];
             off = std::max(off, std::fabs(residual_[i]));
         }
@@ -157,7 +155,7 @@ class ProximalPoint {
     bool append_factor(std::int32_t atom, W delta) {
         std::vector<W> column(std::size_t(factor_.size()));
         for (std::size_t i = 0; i < column.size(); ++i) column[i] = dot<W>(atom_at(atom), atom_at(atoms_[i]), problem_.m);
-        return factor_.append(column.data(), dot<W>(atom_at(atom), atom_at(atom), problem_.m) + W(problem_.lambda2) + delta);
+        return factor_.append(column.data(), (1 + delta) * square_[std::size_t(atom)] + W(problem_.lambda2));
     }
 
     void refactor(std::size_t from, W delta) {
@@ -219,9 +217,9 @@ class ProximalPoint {
     const Problem<T>& problem_;
     const W tolerance_;
     Interrupt& interrupt_;
-    W scale_ = 0, largest_norm_ = 0;
+    W scale_ = 0;
     int steps_ = 0;
-    std::vector<W> center_, rho_;
+    std::vector<W> center_, rho_, square_;  // square_: ‖d_j‖²
     std::vector<char> inside_;
     std::vector<std::int32_t> atoms_;
     std::vector<W> alpha_, sign_, residual_;

@@ -4,7 +4,7 @@
 // arithmetic: double for float, long double for double. Singular active sets (duplicate or dependent atoms with λ2 = 0)
 // are no special case: the proximal-point method replaces the problem by strongly convex ones,
 //
-//     α⁺ = argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² + δ/2‖α − α⁻‖²,
+//     α⁺ = argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² + δ/2 Σ_j ‖d_j‖² (α_j − α⁻_j)²,
 //
 // each solved by the same active-set descent with a Cholesky factor; δ shrinks until Lemma 1 holds for the true problem.
 #pragma once

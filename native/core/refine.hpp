@@ -48,7 +48,7 @@ inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<do
         buffers.c[i] -= lambda1 * double(w.sign[i]);
     }
     const double limit = tolerance * scale;
-    double moved = 0, l1 = 0, off = 0;
+    double moved = 0, l1 = 0, off = 0, before = scale * 1e300;
     for (int round = 0;; ++round) {
         off = 0;
         in_groups(width / lanes<double>, [&](auto n, Index first) {
@@ -62,8 +62,10 @@ inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<do
             off = size > off ? size : off;
             w.residual[i] = float(residual[i]);
         }
-        if (off <= limit) break;
-        if (round == 6) return false;
+        // Good enough, and no longer improving: rounding is reached.
+        if (off <= limit && (off <= 1e-15 * scale || off > before / 8)) break;
+        if (round == 8) return false;
+        before = off;
         support.apply_inverse(w.residual, w.step);
         for (Index i = 0; i < k; ++i) alpha[i] += double(w.step[i]);
     }

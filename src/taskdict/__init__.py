@@ -3,7 +3,8 @@
 from importlib.metadata import version
 
 from taskdict.coding import Report, Status, sparse_encode
+from taskdict.estimators import SparseCoder
 
 __version__ = version("taskdict")
 
-__all__ = ["Report", "Status", "__version__", "sparse_encode"]
+__all__ = ["Report", "SparseCoder", "Status", "__version__", "sparse_encode"]

@@ -221,7 +221,7 @@ def _encode(
     keep_factors: bool,
 ) -> tuple[Encoder, Encoded]:
     X = check_signals(X)
-    dtype = X.dtype if X.dtype in (np.float32, np.float64) else np.dtype(np.float64)
+    dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
     atoms = check_dictionary(dictionary, dtype)
     if X.shape[1] != atoms.shape[1]:
         raise ValueError(

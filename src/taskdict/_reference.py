@@ -1,0 +1,117 @@
+"""Readable twins of the native kernels in NumPy, for one signal; used only by the tests.
+
+Notation of the paper: atoms are the columns of D, M = DᵀD + λ2 I, c = Dᵀx, ρ = c − Mα.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+Vector = NDArray[np.float64]
+Matrix = NDArray[np.float64]
+
+
+def objective(x: Vector, D: Matrix, alpha: Vector, lambda1: float, lambda2: float) -> float:
+    """½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖²."""
+    error = x - D @ alpha
+    return float(0.5 * error @ error + lambda1 * np.abs(alpha).sum() + 0.5 * lambda2 * alpha @ alpha)
+
+
+def kkt(x: Any, D: Any, alpha: Any, lambda1: float, lambda2: float, positive: bool = False) -> float:
+    """Return the largest violation of Lemma 1 relative to max(λ1, ‖Dᵀx‖∞), in extended precision."""
+    x, D, alpha = (np.asarray(a, dtype=np.longdouble) for a in (x, D, alpha))
+    rho = D.T @ (x - D @ alpha) - lambda2 * alpha
+    outside = np.maximum((rho if positive else np.abs(rho)) - lambda1, 0)
+    violation = np.where(alpha != 0, np.abs(rho - lambda1 * np.sign(alpha)), outside)
+    if positive and (alpha < 0).any():
+        return np.inf
+    scale = max(lambda1, np.abs(D.T @ x).max(initial=0))
+    return float(violation.max(initial=0) / scale) if scale > 0 else 0.0
+
+
+def active_set(
+    x: Vector, D: Matrix, lambda1: float, lambda2: float = 0.0, positive: bool = False, fraction: float = 0.5
+) -> Vector:
+    """Minimise by the active-set descent of `native/core/active_set.hpp`; needs independent active atoms."""
+    p = D.shape[1]
+    M = D.T @ D + lambda2 * np.eye(p)
+    c = D.T @ x
+    tolerance = 1e-12 * max(lambda1, np.abs(c).max(initial=0))
+    alpha, sign = np.zeros(p), np.zeros(p)  # sign is nonzero on the support
+    for _ in range(100 * (p + 1)):
+        rho = c - M @ alpha
+        violation = np.where(sign == 0, (rho if positive else np.abs(rho)) - lambda1, 0)
+        largest = violation.max()
+        if largest <= tolerance:
+            return alpha
+        joins = (violation >= max(fraction * largest, tolerance)) & (sign == 0)
+        sign[joins] = np.sign(rho[joins])
+        while True:
+            support = np.flatnonzero(sign)
+            target = np.zeros(p)
+            target[support] = np.linalg.solve(
+                M[np.ix_(support, support)], c[support] - lambda1 * sign[support]
+            )
+            leaving = [j for j in support if target[j] * sign[j] <= 0] if lambda1 > 0 or positive else []
+            if not leaving:
+                alpha = target
+                break
+            steps = [alpha[j] / (alpha[j] - target[j]) if alpha[j] != 0 else 0.0 for j in leaving]
+            first = int(np.argmin(steps))
+            alpha = alpha + steps[first] * (target - alpha)
+            alpha[leaving[first]] = sign[leaving[first]] = 0
+    raise RuntimeError("the active-set descent did not end")
+
+
+def homotopy(x: Vector, D: Matrix, lambda1: float, lambda2: float = 0.0, positive: bool = False) -> Vector:
+    """Minimise by following the path of solutions from λ = ‖c‖∞ down to λ1 (LARS with drops); needs a path without ties."""
+    p = D.shape[1]
+    M = D.T @ D + lambda2 * np.eye(p)
+    c = D.T @ x
+    size = c if positive else np.abs(c)
+    alpha, sign = np.zeros(p), np.zeros(p)
+    lam = size.max()
+    if lam <= lambda1:
+        return alpha
+    j = int(size.argmax())
+    sign[j] = np.sign(c[j])
+    blocked = -1  # an atom that has just left does not come back at once
+    while True:
+        support = np.flatnonzero(sign)
+        direction = np.zeros(p)
+        direction[support] = np.linalg.solve(M[np.ix_(support, support)], sign[support])
+        rho, slope = c - M @ alpha, M @ direction
+        # ρ_j − γ a_j reaches ±(λ − γ) outside the support; α_j + γ d_j reaches 0 inside; λ − γ reaches λ1.
+        events = [(lam - lambda1, -1)]
+        for j in range(p):
+            if sign[j] != 0:
+                if alpha[j] * direction[j] < 0:
+                    events.append((-alpha[j] / direction[j], j))
+            elif j != blocked:
+                if slope[j] < 1:
+                    events.append((max((lam - rho[j]) / (1 - slope[j]), 0), j))
+                if not positive and slope[j] > -1:
+                    events.append((max((lam + rho[j]) / (1 + slope[j]), 0), j))
+        gamma, j = min(events)
+        alpha = alpha + gamma * direction
+        lam -= gamma
+        if j < 0:
+            return alpha
+        blocked = -1
+        if sign[j] != 0:
+            alpha[j] = sign[j] = 0
+            blocked = j
+        else:
+            sign[j] = np.sign((c - M @ alpha)[j])
+
+
+def adjoint(D: Matrix, alpha: Vector, g: Vector, lambda2: float) -> Vector:
+    """β with (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ and zeros elsewhere (`eq:beta`); of least norm if that is singular."""
+    support = np.flatnonzero(alpha)
+    beta = np.zeros_like(g)
+    M = D[:, support].T @ D[:, support] + lambda2 * np.eye(len(support))
+    beta[support] = np.linalg.lstsq(M, g[support], rcond=None)[0]
+    return beta

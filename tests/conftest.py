@@ -1,0 +1,1 @@
+"""Warnings are errors (see pyproject.toml); nothing else is shared here."""

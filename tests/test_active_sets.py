@@ -1,0 +1,88 @@
+"""The adjoint: (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ on the active sets that encoding leaves behind."""
+
+import numpy as np
+import pytest
+import taskdict as td
+from helpers import DTYPES, HARD_CASES, random_problem
+
+from taskdict import _reference as reference
+from taskdict.coding import encode_with_active_sets
+
+
+def solve_and_compare(X, D, lambda1, lambda2, positive, rtol):
+    codes, active_sets = encode_with_active_sets(X, D, lambda1=lambda1, lambda2=lambda2, positive=positive)
+    g = np.random.default_rng(1).standard_normal(codes.nnz).astype(codes.dtype)
+    beta = active_sets.solve(g)
+    assert beta.dtype == codes.dtype
+    assert np.isfinite(beta).all()
+    D = D.astype(np.float64)
+    for row in range(codes.shape[0]):
+        part = slice(codes.indptr[row], codes.indptr[row + 1])
+        atoms = codes.indices[part]
+        full, alpha = np.zeros(D.shape[0]), np.zeros(D.shape[0])
+        full[atoms], alpha[atoms] = g[part], codes.data[part]
+        expected = reference.adjoint(D.T, alpha, full, lambda2)[atoms]
+        np.testing.assert_allclose(beta[part], expected, rtol=rtol, atol=rtol * np.abs(expected).max(initial=0))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lambda2", [0.0, 0.01, 1.0])
+@pytest.mark.parametrize("positive", [False, True])
+@pytest.mark.parametrize("scale", [1e-6, 1.0, 1e6])
+def test_agrees_with_dense_solves(dtype, lambda2, positive, scale):
+    X, D = random_problem(150, 30, 60, dtype=dtype)
+    D = D * dtype(scale)
+    solve_and_compare(X, D, 0.1 * scale, lambda2 * scale**2, positive, 1e-3 if dtype == np.float32 else 1e-10)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("lambda2", [0.1, 1.0])
+@pytest.mark.parametrize(("X", "D", "lambda1"), HARD_CASES)
+def test_hard_cases(X, D, lambda1, lambda2, dtype):
+    solve_and_compare(X.astype(dtype), D.astype(dtype), lambda1, lambda2 * np.abs(D).max(initial=1e-3) ** 2, False, 2e-2 if dtype == np.float32 else 1e-9)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_singular_active_sets_get_the_solution_of_least_norm(dtype):
+    """With λ1 = 1e-8 and rank 3, the slow path leaves more than three active atoms."""
+    rng = np.random.default_rng(0)
+    X, D = rng.standard_normal((40, 8)).astype(dtype), (rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8))).astype(dtype)
+    codes, active_sets = encode_with_active_sets(X, D, lambda1=1e-8)
+    beta = active_sets.solve(np.ones(codes.nnz))
+    assert np.isfinite(beta).all()
+    singular = 0
+    for row in range(len(X)):
+        part = slice(codes.indptr[row], codes.indptr[row + 1])
+        A = D[codes.indices[part]].astype(np.float64)
+        M, k = A @ A.T, A.shape[0]
+        if k > 3:
+            singular += 1
+            expected = np.linalg.pinv(M, rcond=1e-5, hermitian=True) @ np.ones(k)
+            np.testing.assert_allclose(beta[part], expected, atol=(1e-2 if dtype == np.float32 else 1e-6) * np.abs(expected).max())
+    assert singular > 0
+
+
+def test_codes_are_those_of_sparse_encode():
+    X, D = random_problem(100, 10, 25)
+    codes, _ = encode_with_active_sets(X, D, lambda1=0.1, lambda2=0.1)
+    np.testing.assert_array_equal(codes.toarray(), td.sparse_encode(X, D, lambda1=0.1, lambda2=0.1).toarray())
+
+
+def test_gradient_of_a_code():
+    """β gives the derivative of ⟨g, α*⟩ in the direction of x: that of D_Λᵀ dx."""
+    X, D = random_problem(1, 12, 20)
+    codes, active_sets = encode_with_active_sets(X, D, lambda1=0.2, lambda2=0.1)
+    g = np.arange(1.0, codes.nnz + 1)
+    direction = np.random.default_rng(5).standard_normal(12)
+    step = 1e-6
+    ends = [td.sparse_encode(X + s * step * direction, D, lambda1=0.2, lambda2=0.1) for s in (1, -1)]
+    numeric = (ends[0] - ends[1]).toarray()[0, codes.indices] @ g / (2 * step)
+    analytic = active_sets.solve(g) @ (D[codes.indices] @ direction)
+    assert analytic == pytest.approx(numeric, rel=1e-7)
+
+
+def test_wrong_right_hand_side():
+    X, D = random_problem(5, 6, 7)
+    codes, active_sets = encode_with_active_sets(X, D, lambda1=0.1)
+    with pytest.raises(ValueError, match=f"g must hold one number per nonzero of the codes, shape \\({codes.nnz},\\)"):
+        active_sets.solve(np.ones(codes.nnz + 1))

@@ -1,0 +1,123 @@
+"""One place decides the number of threads; the codes do not depend on it."""
+
+import concurrent.futures
+import multiprocessing
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import joblib
+import numpy as np
+import pytest
+import taskdict as td
+from helpers import DTYPES, random_problem
+
+from taskdict._threads import available_threads, resolve_threads
+
+
+def encode(X, D, n_threads=None):
+    return td.sparse_encode(X, D, lambda1=0.1, n_threads=n_threads)
+
+
+def assert_same_bits(a, b):
+    for part in ("data", "indices", "indptr"):
+        np.testing.assert_array_equal(getattr(a, part), getattr(b, part))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("n", [1, 7, 1000])
+def test_same_bits_for_every_number_of_threads(dtype, n):
+    X, D = random_problem(n, 20, 45, dtype=dtype)
+    one = encode(X, D, 1)
+    for n_threads in (2, 3, 8):
+        assert_same_bits(encode(X, D, n_threads), one)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_same_bits_for_every_grouping_of_signals(dtype):
+    X, D = random_problem(333, 20, 45, dtype=dtype)
+    whole = encode(X, D)
+    for row in (0, 100, 332):
+        assert_same_bits(encode(X[row : row + 1], D), whole[row : row + 1])
+
+
+def test_default_respects_affinity_and_environment(monkeypatch):
+    monkeypatch.delenv("OMP_NUM_THREADS", raising=False)
+    cores = available_threads()
+    assert 1 <= cores <= len(os.sched_getaffinity(0))
+    monkeypatch.setenv("OMP_NUM_THREADS", "1")
+    assert available_threads() == 1
+    monkeypatch.setenv("OMP_NUM_THREADS", "4,2")
+    assert available_threads() == min(cores, 4)
+    for nonsense in ("many", "-1", "0", ""):
+        monkeypatch.setenv("OMP_NUM_THREADS", nonsense)
+        assert available_threads() == cores
+    assert resolve_threads(3) == 3
+
+
+def test_affinity_of_the_process():
+    script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from taskdict._threads import available_threads; print(available_threads())"
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == "1"
+
+
+def test_several_python_threads_at_once():
+    X, D = random_problem(500, 20, 45)
+    expected = encode(X, D, 1)
+    with concurrent.futures.ThreadPoolExecutor(4) as pool:
+        for codes in pool.map(lambda _: encode(X, D), range(12)):
+            assert_same_bits(codes, expected)
+
+
+@pytest.mark.parametrize("backend", ["loky", "threading", "multiprocessing"])
+def test_inside_joblib_workers(backend):
+    X, D = random_problem(300, 20, 45)
+    expected = encode(X, D)
+    with joblib.parallel_config(backend=backend, n_jobs=2):
+        for codes in joblib.Parallel()(joblib.delayed(encode)(X, D) for _ in range(4)):
+            assert_same_bits(codes, expected)
+
+
+@pytest.mark.filterwarnings("ignore:.*use of fork.*:DeprecationWarning")
+def test_after_fork():
+    X, D = random_problem(2000, 20, 45)
+    expected = encode(X, D, 2)  # threads have run before the fork
+    with multiprocessing.get_context("fork").Pool(2) as pool:
+        for codes in pool.starmap(encode, [(X, D, 2)] * 4):
+            assert_same_bits(codes, expected)
+
+
+INTERRUPT_SCRIPT = """
+import numpy as np
+import taskdict as td
+
+rng = np.random.default_rng(0)
+D = rng.standard_normal((2000, 400))
+X = rng.standard_normal((200_000, 400))
+print("ready", flush=True)
+try:
+    td.sparse_encode(X, D, lambda1=0.1, lambda2=0.1, n_threads=2)
+except KeyboardInterrupt:
+    print("interrupted", flush=True)
+"""
+
+
+def test_ctrl_c_interrupts_a_long_encode():
+    """This work would take many minutes."""
+    with subprocess.Popen([sys.executable, "-c", INTERRUPT_SCRIPT], stdout=subprocess.PIPE, text=True) as process:
+        assert process.stdout.readline() == "ready\n"
+        time.sleep(1.0)
+        process.send_signal(signal.SIGINT)
+        assert process.stdout.readline() == "interrupted\n"
+        assert process.wait() == 0
+
+
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
+def test_every_instruction_set(isa):
+    """The same tests of exactness on the kernels of lesser processors; a set that this one lacks falls to the baseline."""
+    script = "import pytest, sys; sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', 'tests/test_coding.py', '-k', 'hard_cases or twins or layouts or sparse_signals']))"
+    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
+    run = subprocess.run([sys.executable, "-c", script], cwd=root, env={**os.environ, "TASKDICT_ISA": isa}, capture_output=True, text=True)
+    assert run.returncode == 0, run.stdout
