@@ -89,13 +89,17 @@ class Writer {
             for (; marks_[word]; marks_[word] &= marks_[word] - 1) {
                 const std::size_t atom = word * 64 + std::size_t(__builtin_ctzll(marks_[word]));
                 const Index i = place_[atom];
+                const T value = T(double(code.alpha[i]) * unit);
+                if (value == 0) continue;  // possible with λ1 = 0, or by underflow
                 indices[written] = std::int32_t(atom);
-                values[written] = T(double(code.alpha[i]) * unit);
-                finite = finite && std::isfinite(values[written]);
+                values[written] = value;
+                finite = finite && std::isfinite(value);
                 ++written;
                 if (codes.keep_factors) order_.push_back(i);
             }
         }
+        codes.indices.drop_last(code.size - written);
+        codes.values.drop_last(code.size - written);
         const auto status = std::uint8_t(finite ? code.status : Status::inexact);
         const T kkt = finite ? T(code.kkt) : std::numeric_limits<T>::infinity();
         const std::int32_t steps = code.steps;
@@ -106,7 +110,7 @@ class Writer {
         codes.steps.append(&steps, 1);
         if (codes.keep_factors) {
             const std::vector<T> inverse = encoder.inverse(code, order_, scratch);
-            for (Index i = 0; i < code.size; ++i) codes.factors.append(inverse.data() + i * code.size, i + 1);
+            for (Index i = 0; i < written; ++i) codes.factors.append(inverse.data() + i * written, i + 1);
         }
     }
 

@@ -245,7 +245,8 @@ Code<T> Encoder<T>::finish(const T* x, double lambda1, double norm, Code<T> code
 
 template <class T>
 std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const {
-    const Index k = code.size;
+    const Index k = Index(order.size());
+    const bool whole = k == code.size;
     std::vector<T> result(std::size_t(k * k));
     const auto copy = [&](const auto& view, double worst) {
         for (Index i = 0; i < k; ++i) {
@@ -257,8 +258,8 @@ std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>
         }
         return true;
     };
-    if (scratch.source == Scratch::Source::fast && copy(scratch.fast.view, 1e3)) return result;
-    if (scratch.source == Scratch::Source::precise && copy(scratch.precise.front().view, 1e8)) return result;
+    if (whole && scratch.source == Scratch::Source::fast && copy(scratch.fast.view, 1e3)) return result;
+    if (whole && scratch.source == Scratch::Source::precise && copy(scratch.precise.front().view, 1e8)) return result;
     std::vector<std::int32_t> atoms;
     for (Index i : order) atoms.push_back(code.atoms[i]);
     return invert(problem(nullptr, 0), atoms.data(), k);

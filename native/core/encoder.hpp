@@ -123,7 +123,7 @@ class Encoder {
     // Encodes one loaded signal: x = x_scale · (scaled signal), `norm` is the norm of the scaled signal.
     Code<T> encode(const T* x, double x_scale, double norm, const float* c, Scratch& scratch, Interrupt& interrupt) const;
 
-    // (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms in the given order, rows of k: what the kernel left behind, or,
+    // (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms (or some of them) in the given order, rows of their number: what the kernel left behind, or,
     // if that is too inaccurate or Λ is singular, the (pseudo-)inverse computed anew.
     std::vector<T> inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const;
 

@@ -53,7 +53,7 @@ class Growing {
         T* to = extend(count);
         if (count > 0) std::memcpy(to, from, std::size_t(count) * sizeof(T));
     }
-    void clear() { size_ = 0; }
+    void drop_last(Index count) { size_ -= count; }
     T* data() const { return memory_.get(); }
     Index size() const { return size_; }
 
