@@ -33,7 +33,7 @@ void without_gil(Body body) {
     } catch (const Interrupted&) {
         nb::raise_python_error();
     } catch (const BadSignal& bad) {
-        nb::object error = nb::module_::import_("taskdict._native").attr("BadSignal")(bad.row);
+        nb::object error = nb::module_::import_("taskdict._native").attr("BadSignalError")(bad.row);
         PyErr_SetObject((PyObject*)error.type().ptr(), error.ptr());
         nb::raise_python_error();
     }
@@ -49,12 +49,10 @@ nb::object hand_over(Growing<T>& numbers) {
 
 template <class T>
 void bind(nb::module_& module, const char* encoder_name, const char* codes_name) {
-    nb::class_<Codes<T>>(module, codes_name)
-        .def(nb::init<bool>(), nb::arg("keep_factors"))
-        .def("release", [](Codes<T>& codes) {
-            return nb::make_tuple(hand_over(codes.values), hand_over(codes.indices), hand_over(codes.indptr), hand_over(codes.status),
-                                  hand_over(codes.kkt), hand_over(codes.steps), hand_over(codes.factors));
-        });
+    nb::class_<Codes<T>>(module, codes_name).def(nb::init<bool>(), nb::arg("keep_factors")).def("release", [](Codes<T>& codes) {
+        return nb::make_tuple(hand_over(codes.values), hand_over(codes.indices), hand_over(codes.indptr), hand_over(codes.status),
+                              hand_over(codes.kkt), hand_over(codes.steps), hand_over(codes.factors));
+    });
 
     nb::class_<Encoder<T>>(module, encoder_name)
         .def(
@@ -64,7 +62,8 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                 const nb::gil_scoped_release release;
                 new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads);
             },
-            nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"), nb::arg("n_threads"))
+            nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
+            nb::arg("n_threads"))
         .def("encode",
              [](const Encoder<T>& encoder, Matrix<T> x, Codes<T>& codes, int n_threads) {
                  const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
@@ -75,7 +74,8 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                  const SparseSignals<T> signals = {values.data(), indptr.data(), indices.data(), Index(indptr.shape(0)) - 1};
                  without_gil([&](Interrupt& interrupt) { encode(encoder, signals, codes, n_threads, interrupt); });
              })
-        .def("solve_adjoint", [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g, int n_threads) {
+        .def("solve_adjoint", [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g,
+                                 int n_threads) {
             Growing<T> beta;
             beta.extend(Index(g.shape(0)));
             {

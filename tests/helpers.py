@@ -44,7 +44,8 @@ def random_problem(n, m, p, seed=0, dtype=np.float64):
 def halftone(shape, seed=0):
     """A small halftone: a smooth ramp with an error-diffused threshold, 0 or 1."""
     rng = np.random.default_rng(seed)
-    image = np.add.outer(np.linspace(0.1, 0.9, shape[0]), 0.1 * np.sin(np.arange(shape[1]) / 5)) + 0.02 * rng.random(shape)
+    image = np.add.outer(np.linspace(0.1, 0.9, shape[0]), 0.1 * np.sin(np.arange(shape[1]) / 5))
+    image += 0.02 * rng.random(shape)
     out = np.zeros(shape)
     for y in range(shape[0]):
         for x in range(shape[1]):
@@ -70,7 +71,12 @@ def _hard_cases():
     yield "identity with ties", np.full((4, 10), 0.5), np.eye(10), (0.1, 0.5, 0.6)
     yield "signs", rng.choice([-1.0, 1.0], (60, 16)), rng.choice([-1.0, 1.0], (40, 16)), (0.1, 1.0, 8.0, 20.0)
     yield "halftones", *_halftone_patches(), (0.05, 0.6)
-    yield "duplicate, opposite and zero atoms", signals, np.concatenate([atoms, atoms[:5], -atoms[5:9], atoms[:2] * 0]), (0, 0.01, 0.5)
+    yield (
+        "duplicate, opposite and zero atoms",
+        signals,
+        np.concatenate([atoms, atoms[:5], -atoms[5:9], atoms[:2] * 0]),
+        (0, 0.01, 0.5),
+    )
     yield "dependent atoms", signals, rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8)), (0, 1e-3, 0.3)
     yield "wide", signals, rng.standard_normal((40, 8)), (0, 1e-9, 0.01, 1.0, 1e3)
     yield "one feature", rng.standard_normal((7, 1)), rng.standard_normal((5, 1)), (0, 0.1)
@@ -78,7 +84,12 @@ def _hard_cases():
     yield "one number", rng.standard_normal((1, 1)), rng.standard_normal((1, 1)), (0, 0.1)
     yield "zero signals", np.zeros((4, 6)), rng.standard_normal((9, 6)), (0, 0.1)
     yield "zero dictionary", rng.standard_normal((4, 6)), np.zeros((3, 6)), (0, 0.1)
-    yield "large offset", 1000 + rng.standard_normal((20, 30)), centred - centred.mean(axis=1, keepdims=True), (0.01, 1.0)
+    yield (
+        "large offset",
+        1000 + rng.standard_normal((20, 30)),
+        centred - centred.mean(axis=1, keepdims=True),
+        (0.01, 1.0),
+    )
     yield "atoms of very different norms", signals, atoms * 10.0 ** rng.integers(-6, 6, (16, 1)), (0.0, 0.1)
 
 

@@ -2,9 +2,9 @@
 
 import numpy as np
 import pytest
+
 import taskdict as td
 from helpers import DTYPES, HARD_CASES, random_problem
-
 from taskdict import _reference as reference
 from taskdict.coding import encode_with_active_sets
 
@@ -39,14 +39,24 @@ def test_agrees_with_dense_solves(dtype, lambda2, positive, scale):
 @pytest.mark.parametrize("lambda2", [0.1, 1.0])
 @pytest.mark.parametrize(("X", "D", "lambda1"), HARD_CASES)
 def test_hard_cases(X, D, lambda1, lambda2, dtype):
-    solve_and_compare(X.astype(dtype), D.astype(dtype), lambda1, lambda2 * np.abs(D).max(initial=1e-3) ** 2, False, 2e-2 if dtype == np.float32 else 1e-9)
+    solve_and_compare(
+        X.astype(dtype),
+        D.astype(dtype),
+        lambda1,
+        lambda2 * np.abs(D).max(initial=1e-3) ** 2,
+        False,
+        2e-2 if dtype == np.float32 else 1e-9,
+    )
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
 def test_singular_active_sets_get_the_solution_of_least_norm(dtype):
     """With λ1 = 1e-8 and rank 3, the slow path leaves more than three active atoms."""
     rng = np.random.default_rng(0)
-    X, D = rng.standard_normal((40, 8)).astype(dtype), (rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8))).astype(dtype)
+    X, D = (
+        rng.standard_normal((40, 8)).astype(dtype),
+        (rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8))).astype(dtype),
+    )
     codes, active_sets = encode_with_active_sets(X, D, lambda1=1e-8)
     beta = active_sets.solve(np.ones(codes.nnz))
     assert np.isfinite(beta).all()
@@ -58,7 +68,9 @@ def test_singular_active_sets_get_the_solution_of_least_norm(dtype):
         if k > 3:
             singular += 1
             expected = np.linalg.pinv(M, rcond=1e-5, hermitian=True) @ np.ones(k)
-            np.testing.assert_allclose(beta[part], expected, atol=(1e-2 if dtype == np.float32 else 1e-6) * np.abs(expected).max())
+            np.testing.assert_allclose(
+                beta[part], expected, atol=(1e-2 if dtype == np.float32 else 1e-6) * np.abs(expected).max()
+            )
     assert singular > 0
 
 

@@ -4,13 +4,13 @@ import sys
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import taskdict as td
-from helpers import DTYPES, HARD_CASES, TOLERANCE, data_folder, objective, random_problem, relative_kkt
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 from sklearn.decomposition import sparse_encode as sklearn_encode
 
+import taskdict as td
+from helpers import DTYPES, HARD_CASES, TOLERANCE, data_folder, objective, random_problem, relative_kkt
 from taskdict import _reference as reference
 
 METHODS = ["active-set", "homotopy"]
@@ -97,7 +97,14 @@ def test_any_small_integers(data, m, p, n, dtype, lambda1, lambda2, positive, me
     assert_exact(X, D, codes, report, lambda1, lambda2, positive)
 
 
-@given(st.integers(0, 2**32), st.integers(1, 40), st.integers(1, 80), st.sampled_from(DTYPES), st.floats(1e-3, 1.0), st.sampled_from([0.0, 0.1]))
+@given(
+    st.integers(0, 2**32),
+    st.integers(1, 40),
+    st.integers(1, 80),
+    st.sampled_from(DTYPES),
+    st.floats(1e-3, 1.0),
+    st.sampled_from([0.0, 0.1]),
+)
 @settings(max_examples=100, deadline=None)
 def test_any_random_problem(seed, m, p, dtype, lambda1, lambda2):
     X, D = random_problem(8, m, p, seed=seed, dtype=dtype)
@@ -134,7 +141,9 @@ def test_objective_is_no_worse_than_cvxpy(lambda2, positive):
     codes = td.sparse_encode(X, D, lambda1=0.05, lambda2=lambda2, positive=positive)
     for x, reached in zip(X, objective(X, D, codes, 0.05, lambda2), strict=True):
         alpha = cvxpy.Variable(30, nonneg=positive)
-        loss = cvxpy.sum_squares(x - D.T @ alpha) / 2 + 0.05 * cvxpy.norm1(alpha) + lambda2 / 2 * cvxpy.sum_squares(alpha)
+        loss = (
+            cvxpy.sum_squares(x - D.T @ alpha) / 2 + 0.05 * cvxpy.norm1(alpha) + lambda2 / 2 * cvxpy.sum_squares(alpha)
+        )
         best = cvxpy.Problem(cvxpy.Minimize(loss)).solve(solver="CLARABEL")
         assert reached <= best + 1e-9
 
@@ -230,7 +239,9 @@ def test_sparse_signals(dtype, make):
     X[np.random.default_rng(1).random(X.shape) < 0.8] = 0
     codes, report = td.sparse_encode(make(X), D, lambda1=0.05, return_report=True)
     assert_exact(X, D, codes, report, 0.05, 0.0, False)
-    np.testing.assert_allclose(codes.toarray(), td.sparse_encode(X, D, lambda1=0.05).toarray(), atol=1e-5 if dtype == np.float32 else 1e-12)
+    np.testing.assert_allclose(
+        codes.toarray(), td.sparse_encode(X, D, lambda1=0.05).toarray(), atol=1e-5 if dtype == np.float32 else 1e-12
+    )
 
 
 def test_sparse_signals_may_be_unsorted_with_duplicates():

@@ -5,6 +5,7 @@ import re
 import numpy as np
 import pytest
 import scipy.sparse as sp
+
 import taskdict as td
 from helpers import DTYPES, random_problem
 
@@ -25,7 +26,11 @@ def bad(array, value, row=2):
         ({"X": bad(X, -np.inf).astype(np.float32)}, ValueError, "X must be finite, but row 2"),
         ({"X": sp.csr_array(bad(X, np.nan))}, ValueError, "X must be finite, but row 2"),
         ({"X": bad(X, np.nan).astype(np.float16)}, ValueError, "X must be finite, but row 2"),
-        ({"X": X[0]}, ValueError, "X must have two dimensions (rows are vectors), got shape (4,). For a single signal, pass X.reshape(1, -1)."),
+        (
+            {"X": X[0]},
+            ValueError,
+            "X must have two dimensions (rows are vectors), got shape (4,). For a single signal, pass X.resh",
+        ),
         ({"X": X[None]}, ValueError, "X must have two dimensions (rows are vectors), got shape (1, 6, 4)."),
         ({"X": 3.0}, ValueError, "X must have two dimensions"),
         ({"X": X.astype(complex)}, TypeError, "X must hold real numbers, got dtype complex128."),
@@ -35,11 +40,23 @@ def bad(array, value, row=2):
         ({"X": X[:, :3]}, ValueError, "X has 3 features per signal, but the atoms of dictionary have 4"),
         ({"dictionary": bad(D, np.nan)}, ValueError, "dictionary must be finite, but atom 2 contains NaN or infinity."),
         ({"dictionary": D[0]}, ValueError, "dictionary must have two dimensions"),
-        ({"dictionary": D[:0]}, ValueError, "dictionary must have at least one atom and one feature, got shape (0, 4)."),
-        ({"dictionary": D[:, :0], "X": X[:, :0]}, ValueError, "dictionary must have at least one atom and one feature, got shape (5, 0)."),
+        (
+            {"dictionary": D[:0]},
+            ValueError,
+            "dictionary must have at least one atom and one feature, got shape (0, 4).",
+        ),
+        (
+            {"dictionary": D[:, :0], "X": X[:, :0]},
+            ValueError,
+            "dictionary must have at least one atom and one feature, got shape (5, 0).",
+        ),
         ({"dictionary": D.astype(complex)}, TypeError, "dictionary must hold real numbers, got dtype complex128."),
         ({"dictionary": sp.csr_array(D)}, TypeError, "dictionary must be dense, got a sparse array"),
-        ({"dictionary": D * 1e300, "X": X.astype(np.float32)}, ValueError, "dictionary must fit the dtype of X, float32, but atom 0 is too large for it."),
+        (
+            {"dictionary": D * 1e300, "X": X.astype(np.float32)},
+            ValueError,
+            "dictionary must fit the dtype of X, float32, but atom 0 is too large for it.",
+        ),
         ({"lambda1": -0.1}, ValueError, "lambda1 must be finite and at least 0, got -0.1."),
         ({"lambda1": np.nan}, ValueError, "lambda1 must be finite and at least 0, got nan."),
         ({"lambda1": "0.1"}, TypeError, "lambda1 must be a real number, got '0.1'."),
@@ -82,7 +99,9 @@ def test_numbers_at_the_ends_of_the_range():
     for scale in (1e-300, 1e300):
         codes, report = td.sparse_encode(X * scale, D, lambda1=0.1 * scale, return_report=True)
         assert report.kkt.max() < 1e-10
-        np.testing.assert_allclose(codes.toarray() / scale, td.sparse_encode(X, D, lambda1=0.1).toarray(), rtol=1e-10, atol=1e-12)
+        np.testing.assert_allclose(
+            codes.toarray() / scale, td.sparse_encode(X, D, lambda1=0.1).toarray(), rtol=1e-10, atol=1e-12
+        )
 
 
 def test_codes_that_overflow_are_reported():

@@ -1,8 +1,6 @@
 import numpy as np
 import pytest
 import scipy.sparse as sp
-import taskdict as td
-from helpers import random_problem
 from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.linear_model import LogisticRegression
@@ -11,12 +9,17 @@ from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import Normalizer
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
+import taskdict as td
+from helpers import random_problem
+
 
 class AnyWidth(td.SparseCoder):
-    """scikit-learn's checks bring data of any width: this coder makes a dictionary for it, and is a SparseCoder in all else."""
+    """scikit-learn's checks bring data of any width: this SparseCoder makes a dictionary for it."""
 
     def __init__(self, dictionary=None, *, lambda1=0.15, lambda2=0.0, positive=False, method="auto", n_threads=None):
-        super().__init__(dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive, method=method, n_threads=n_threads)
+        super().__init__(
+            dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive, method=method, n_threads=n_threads
+        )
 
     def fit(self, X, y=None):
         shape = X.shape if sp.issparse(X) else np.asarray(X).shape
@@ -63,7 +66,9 @@ def test_feature_names():
 def test_grid_search_in_a_pipeline():
     X, y = load_digits(return_X_y=True)
     X, y = X[:300], y[:300]
-    pipeline = make_pipeline(Normalizer(), td.SparseCoder(Normalizer().transform(X[:40])), LogisticRegression(max_iter=1000))
+    pipeline = make_pipeline(
+        Normalizer(), td.SparseCoder(Normalizer().transform(X[:40])), LogisticRegression(max_iter=1000)
+    )
     search = GridSearchCV(pipeline, {"sparsecoder__lambda1": [0.05, 0.9]}, cv=3, n_jobs=2).fit(X, y)
     assert search.best_params_ == {"sparsecoder__lambda1": 0.05}
     assert search.best_score_ > 0.9

@@ -7,13 +7,14 @@ import signal
 import subprocess
 import sys
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+
 import taskdict as td
 from helpers import DTYPES, random_problem
-
 from taskdict._threads import available_threads, resolve_threads
 
 
@@ -58,7 +59,12 @@ def test_default_respects_affinity_and_environment(monkeypatch):
 
 
 def test_affinity_of_the_process():
-    script = "import os; os.sched_setaffinity(0, {min(os.sched_getaffinity(0))}); from taskdict._threads import available_threads; print(available_threads())"
+    script = """if True:
+        import os
+        os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+        from taskdict._threads import available_threads
+        print(available_threads())
+    """
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == "1"
 
@@ -116,8 +122,20 @@ def test_ctrl_c_interrupts_a_long_encode():
 
 @pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_every_instruction_set(isa):
-    """The same tests of exactness on the kernels of lesser processors; a set that this one lacks falls to the baseline."""
-    script = "import pytest, sys; sys.exit(pytest.main(['-q', '-x', '-p', 'no:cacheprovider', 'tests/test_coding.py', '-k', 'hard_cases or twins or layouts or sparse_signals']))"
-    root = os.path.dirname(os.path.dirname(os.path.abspath(__file__)))
-    run = subprocess.run([sys.executable, "-c", script], cwd=root, env={**os.environ, "TASKDICT_ISA": isa}, capture_output=True, text=True)
+    """Exactness with the kernels of lesser processors; a set that this one lacks falls to the baseline."""
+    chosen = "hard_cases or twins or layouts or sparse_signals"
+    command = [
+        sys.executable,
+        "-m",
+        "pytest",
+        "-q",
+        "-x",
+        "-p",
+        "no:cacheprovider",
+        "tests/test_coding.py",
+        "-k",
+        chosen,
+    ]
+    root = Path(__file__).parents[1]
+    run = subprocess.run(command, cwd=root, env={**os.environ, "TASKDICT_ISA": isa}, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout

@@ -38,7 +38,7 @@ inline void for_marked(Index k, Mask mask, Visit visit) {
 template <class T>
 void descend(Support<T>& support, bool free_signs) {
     Workspace<T>& w = support.w;
-    constexpr unsigned all = lanes<T> == 32 ? ~0u : (1u << lanes<T>) - 1;
+    constexpr unsigned all = lanes<T> == 32 ? ~0u : (1u << lanes<T>)-1;
     while (support.size() > 0) {
         const Index k = support.size();
         support.apply_inverse(w.residual, w.step);
@@ -80,7 +80,8 @@ void descend(Support<T>& support, bool free_signs) {
 // Lists the atoms whose violation is at least `fraction` of the largest. If these are more than `most`, the fraction
 // rises: of many correlated atoms that violate together, few stay.
 template <class T>
-Index find_violators(const T* rho, Index stride, T lambda1, T violation, T tolerance, bool positive, const Settings<T>& settings, std::int32_t* list) {
+Index find_violators(const T* rho, Index stride, T lambda1, T violation, T tolerance, bool positive, const Settings<T>& settings,
+                     std::int32_t* list) {
     T share = settings.fraction;
     const T wanted = share * violation > tolerance ? share * violation : tolerance;
     const Vector<T> bound = broadcast(lambda1 + wanted);
@@ -120,7 +121,8 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
 
 // `top` is the largest entry of c (largest magnitude unless `positive`), `scale` is max(λ1, ‖c‖∞).
 template <class T>
-Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive, const Settings<T>& settings) {
+Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive,
+                             const Settings<T>& settings) {
     Support<T> support(w, gram);
     const bool free_signs = lambda1 == 0 && !positive;
     const T tolerance = settings.violation * scale;

@@ -7,7 +7,11 @@ namespace {
 template <class T>
 struct Block {
     Block(const Encoder<T>& encoder, Index capacity)
-        : x(capacity * encoder.features()), narrow(sizeof(T) == 8 ? capacity * encoder.features() : 0), c(capacity * encoder.stride()), scale(capacity), norm(capacity) {}
+        : x(capacity * encoder.features()),
+          narrow(sizeof(T) == 8 ? capacity * encoder.features() : 0),
+          c(capacity * encoder.stride()),
+          scale(capacity),
+          norm(capacity) {}
 
     const float* fast() const {
         if constexpr (sizeof(T) == 8)
@@ -28,7 +32,8 @@ void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index
     for (Index r = 0; r < rows; ++r) {
         const T* x = signals.data + (first + r) * signals.row_step;
         Magnitude magnitude;
-        block.scale[r] = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr, magnitude);
+        block.scale[r] =
+            load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr, magnitude);
         if (std::isnan(magnitude.top)) throw BadSignal{first + r};
         block.norm[r] = std::sqrt(magnitude.squares);
     }
@@ -207,8 +212,8 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
 }
 
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g, T* beta,
-                   int n_threads) {
+void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g,
+                   T* beta, int n_threads) {
     std::vector<std::int64_t> starts(std::size_t(rows) + 1);
     for (Index r = 0; r < rows; ++r) {
         const std::int64_t k = indptr[r + 1] - indptr[r];
@@ -259,10 +264,10 @@ void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index 
     });
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                                    \
-    template struct Codes<T>;                                                                                                      \
-    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&);                  \
-    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);                \
+#define TASKDICT_INSTANTIATE(T)                                                                                     \
+    template struct Codes<T>;                                                                                       \
+    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&);   \
+    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&); \
     template void solve_adjoint<T>(const Encoder<T>&, const std::int64_t*, Index, const std::int32_t*, const T*, const T*, T*, int);
 
 TASKDICT_INSTANTIATE(float)

@@ -57,7 +57,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
 // β_Λ = (M_ΛΛ)⁻¹ g_Λ for every signal; g and β hold one number per nonzero of the codes. For a singular M_ΛΛ, β is the
 // solution of least norm. Each β is corrected with its residual, so it is as accurate as M_ΛΛ allows.
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g, T* beta,
-                   int n_threads);
+void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g,
+                   T* beta, int n_threads);
 
 }  // namespace taskdict

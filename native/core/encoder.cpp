@@ -101,7 +101,8 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
         gram_precise_ = {nullptr, p, padded_stride(p, kernels.panel_width, sizeof(double))};
         gram_precise_memory_ = Array<double>(p * gram_precise_.stride);
         gram_precise_.rows = gram_precise_memory_.data();
-        fill_gram(kernels, atoms_.data(), pack(kernels, atoms_.data(), p, m).data(), p, m, lambda2_, gram_precise_memory_.data(), gram_precise_.stride, n_threads);
+        fill_gram(kernels, atoms_.data(), pack(kernels, atoms_.data(), p, m).data(), p, m, lambda2_, gram_precise_memory_.data(),
+                  gram_precise_.stride, n_threads);
     } else {
         atoms_fast = atoms_.data();
     }
@@ -138,7 +139,8 @@ Solution<S> Encoder<T>::run(Room<S>& room, const Gram<S>& gram, const S* c, S la
     if (parameters_.method == Method::homotopy) settings.max_steps = int(100 + 20 * std::min<Index>(p_, 100000));
     for (;;) {
         room.clear();
-        const Solution<S> solution = solver(room.view, gram, c, parameters_.positive ? extremes.top : extremes.magnitude, scale, lambda1, parameters_.positive, settings);
+        const Solution<S> solution =
+            solver(room.view, gram, c, parameters_.positive ? extremes.top : extremes.magnitude, scale, lambda1, parameters_.positive, settings);
         if (solution.outcome != Outcome::full) return solution;
         const Index capacity = room.view.capacity;
         room.clear();
@@ -178,7 +180,8 @@ Code<T> Encoder<T>::encode(const T* x, double x_scale, double norm, const float*
                 r.residual = r.c + r.capacity;
             }
             code.alpha = r.alpha;
-            if (isa_.refine(w, gram_fast_, gram_precise_, atoms_.data(), m_, x, r, scale, lambda1, parameters_.positive, 1e-12, error, gram_top_, &code.kkt))
+            if (isa_.refine(w, gram_fast_, gram_precise_, atoms_.data(), m_, x, r, scale, lambda1, parameters_.positive, 1e-12, error, gram_top_,
+                            &code.kkt))
                 return finish(x, lambda1, norm, code, scale, scratch, interrupt);
         }
         return encode_precise(x, lambda1, norm, solution.steps, scratch, interrupt);
@@ -190,8 +193,8 @@ Code<T> Encoder<T>::encode(const T* x, double x_scale, double norm, const float*
 }
 
 template <class T>
-Code<T> Encoder<T>::encode_precise([[maybe_unused]] const double* x, [[maybe_unused]] double lambda1, [[maybe_unused]] double norm, [[maybe_unused]] int steps,
-                                   [[maybe_unused]] Scratch& scratch, [[maybe_unused]] Interrupt& interrupt) const {
+Code<T> Encoder<T>::encode_precise([[maybe_unused]] const double* x, [[maybe_unused]] double lambda1, [[maybe_unused]] double norm,
+                                   [[maybe_unused]] int steps, [[maybe_unused]] Scratch& scratch, [[maybe_unused]] Interrupt& interrupt) const {
     if constexpr (is_double) {
         const Kernels<double>& kernels = isa_.double_precision;
         if (scratch.precise.empty()) {

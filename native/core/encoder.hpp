@@ -123,8 +123,8 @@ class Encoder {
     // Encodes one loaded signal: x = x_scale · (scaled signal), `norm` is the norm of the scaled signal.
     Code<T> encode(const T* x, double x_scale, double norm, const float* c, Scratch& scratch, Interrupt& interrupt) const;
 
-    // (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms (or some of them) in the given order, rows of their number: what the kernel left behind, or,
-    // if that is too inaccurate or Λ is singular, the (pseudo-)inverse computed anew.
+    // (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms (or some of them) in the given order, rows of their number: what the kernel left behind,
+    // or, if that is too inaccurate or Λ is singular, the (pseudo-)inverse computed anew.
     std::vector<T> inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const;
 
     // M_ΛΛ in double or float, of the scaled problem.
@@ -145,14 +145,14 @@ class Encoder {
     const InstructionSet& isa_;
     Index p_, m_;
     Parameters parameters_;
-    double scale_ = 1;           // σ
-    double lambda2_ = 0;         // λ2/σ²
-    double atom_top_ = 0;        // largest norm of a scaled atom
-    double gram_top_ = 0;        // largest entry of the scaled M
-    Array<T> atoms_;             // scaled
-    Array<float> atoms_fast_;    // the same in float (double only)
-    Array<float> packed_;        // the same in panels, for dense signals
-    Array<float> transposed_;    // the same by features, for sparse signals
+    double scale_ = 1;         // σ
+    double lambda2_ = 0;       // λ2/σ²
+    double atom_top_ = 0;      // largest norm of a scaled atom
+    double gram_top_ = 0;      // largest entry of the scaled M
+    Array<T> atoms_;           // scaled
+    Array<float> atoms_fast_;  // the same in float (double only)
+    Array<float> packed_;      // the same in panels, for dense signals
+    Array<float> transposed_;  // the same by features, for sparse signals
     Array<float> gram_fast_memory_;
     Array<double> gram_precise_memory_;
     Gram<float> gram_fast_;

@@ -55,7 +55,12 @@ class ProximalPoint {
 
   public:
     ProximalPoint(const Problem<T>& problem, double tolerance, Interrupt& interrupt)
-        : problem_(problem), tolerance_(W(tolerance)), interrupt_(interrupt), center_(std::size_t(problem.p)), rho_(std::size_t(problem.p)), inside_(std::size_t(problem.p)) {
+        : problem_(problem),
+          tolerance_(W(tolerance)),
+          interrupt_(interrupt),
+          center_(std::size_t(problem.p)),
+          rho_(std::size_t(problem.p)),
+          inside_(std::size_t(problem.p)) {
         for (Index j = 0; j < problem.p; ++j) {
             const T* atom = atom_at(j);
             square_.push_back(dot<W>(atom, atom, problem.m));
@@ -113,7 +118,8 @@ class ProximalPoint {
     // ρ for all atoms, with the proximal term; the residual on Λ and its size.
     W correlate(W delta) {
         const std::vector<W> error = reconstruction_error<W>(problem_, atoms_.data(), alpha_.data(), Index(atoms_.size()));
-        for (Index j = 0; j < problem_.p; ++j) rho_[std::size_t(j)] = dot<W>(atom_at(j), error) + delta * square_[std::size_t(j)] * center_[std::size_t(j)];
+        for (Index j = 0; j < problem_.p; ++j)
+            rho_[std::size_t(j)] = dot<W>(atom_at(j), error) + delta * square_[std::size_t(j)] * center_[std::size_t(j)];
         W off = 0;
         residual_.resize(atoms_.size());
         for (std::size_t i = 0; i < atoms_.size(); ++i) {
@@ -330,7 +336,8 @@ std::vector<T> invert(const Problem<T>& problem, const std::int32_t* atoms, Inde
         const W value = matrix[std::size_t(e * k + e)];
         if (value <= cut) continue;
         for (Index i = 0; i < k; ++i)
-            for (Index j = 0; j < k; ++j) inverse[std::size_t(i * k + j)] += T(vectors[std::size_t(i * k + e)] * vectors[std::size_t(j * k + e)] / value);
+            for (Index j = 0; j < k; ++j)
+                inverse[std::size_t(i * k + j)] += T(vectors[std::size_t(i * k + e)] * vectors[std::size_t(j * k + e)] / value);
     }
     return inverse;
 }

@@ -59,7 +59,8 @@ Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* 
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>, correlate_some<T>, add_rows<T>, extremes<T>, load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
+    return {panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>, add_rows<T>,
+            extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
 }
 
 }  // namespace

@@ -32,7 +32,8 @@ void correlate_some(const T* atoms, Index m, const T* x, const std::int32_t* lis
 
 // Turns the single-precision solution in `w` into α (in the order of w.atoms). False: not certified.
 inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<double>& gram, const double* atoms, Index m, const double* x,
-                   const Refinement& buffers, double scale, double lambda1, bool positive, double tolerance, double error, double gram_top, double* kkt) {
+                   const Refinement& buffers, double scale, double lambda1, bool positive, double tolerance, double error, double gram_top,
+                   double* kkt) {
     const Index k = w.size;
     const Support<float> support(w, gram32);
     double* alpha = buffers.alpha;

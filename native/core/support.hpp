@@ -128,9 +128,7 @@ class Support {
     }
 
     // rho = c − M α, as `combine`.
-    T correlate(const T* c, bool positive) const {
-        return combine(c, w.alpha, w.rho, positive);
-    }
+    T correlate(const T* c, bool positive) const { return combine(c, w.alpha, w.rho, positive); }
 
     // out = c − M_Λ weights; returns its largest entry (largest magnitude unless `positive`).
     T combine(const T* c, const T* weights, T* out, bool positive) const {

@@ -8,7 +8,9 @@ namespace taskdict {
 
 using Index = std::ptrdiff_t;
 
-inline constexpr Index round_up(Index value, Index multiple) { return (value + multiple - 1) / multiple * multiple; }
+inline constexpr Index round_up(Index value, Index multiple) {
+    return (value + multiple - 1) / multiple * multiple;
+}
 
 // Supports have room for a multiple of this many atoms, whatever the width of a vector.
 inline constexpr Index capacity_step = 16;
@@ -36,16 +38,16 @@ struct Workspace {
 template <class T>
 struct Gram {
     const T* rows = nullptr;
-    Index atoms = 0;   // p
+    Index atoms = 0;  // p
     Index stride = 0;
 };
 
 template <class T>
 struct Settings {
-    T violation = 0;     // accepted violation of Lemma 1, relative to max(λ1, ‖c‖∞)
-    T dependence = 0;    // smallest squared distance of an atom from the span of Λ, relative to its squared norm
-    T fraction = 0;      // of the largest violation, for an atom to join
-    Index most = 0;      // atoms that join in one pass, unless tied
+    T violation = 0;   // accepted violation of Lemma 1, relative to max(λ1, ‖c‖∞)
+    T dependence = 0;  // smallest squared distance of an atom from the span of Λ, relative to its squared norm
+    T fraction = 0;    // of the largest violation, for an atom to join
+    Index most = 0;    // atoms that join in one pass, unless tied
     int max_steps = 0;
 };
 

@@ -15,7 +15,7 @@ _ENCODERS = {np.dtype(np.float32): _core.EncoderFloat32, np.dtype(np.float64): _
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
-class BadSignal(Exception):
+class BadSignalError(Exception):
     """Raised by the core for a signal with an entry that is not finite."""
 
     def __init__(self, row: int) -> None:
@@ -70,7 +70,5 @@ class Encoder:
 
     def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
         """Solve on the active sets of ``encoded``, see :class:`taskdict.coding.ActiveSets`."""
-        beta: Floats = self._encoder.solve_adjoint(
-            encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads
-        )
+        beta: Floats = self._encoder.solve_adjoint(encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads)
         return beta

@@ -52,9 +52,7 @@ def active_set(
         while True:
             support = np.flatnonzero(sign)
             target = np.zeros(p)
-            target[support] = np.linalg.solve(
-                M[np.ix_(support, support)], c[support] - lambda1 * sign[support]
-            )
+            target[support] = np.linalg.solve(M[np.ix_(support, support)], c[support] - lambda1 * sign[support])
             leaving = [j for j in support if target[j] * sign[j] <= 0] if lambda1 > 0 or positive else []
             if not leaving:
                 alpha = target
@@ -67,7 +65,7 @@ def active_set(
 
 
 def homotopy(x: Vector, D: Matrix, lambda1: float, lambda2: float = 0.0, positive: bool = False) -> Vector:
-    """Minimise by following the path of solutions from λ = ‖c‖∞ down to λ1 (LARS with drops); needs a path without ties."""
+    """Minimise by following the path of solutions from λ = ‖c‖∞ to λ1 (LARS with drops); needs a path without ties."""
     p = D.shape[1]
     M = D.T @ D + lambda2 * np.eye(p)
     c = D.T @ x
@@ -99,7 +97,7 @@ def homotopy(x: Vector, D: Matrix, lambda1: float, lambda2: float = 0.0, positiv
         alpha = alpha + gamma * direction
         lam -= gamma
         if j < 0:
-            return alpha
+            return np.asarray(alpha)
         blocked = -1
         if sign[j] != 0:
             alpha[j] = sign[j] = 0

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numbers
 import os
+from typing import Any
 
 import joblib
 
@@ -21,7 +22,7 @@ def available_threads() -> int:
     return max(1, count)
 
 
-def resolve_threads(n_threads: int | None) -> int:
+def resolve_threads(n_threads: Any) -> int:
     """Return the number of threads for the argument ``n_threads``; None means all that are available."""
     if n_threads is None:
         return available_threads()

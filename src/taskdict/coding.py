@@ -13,7 +13,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from taskdict._native import BadSignal, Encoded, Encoder
+from taskdict._native import BadSignalError, Encoded, Encoder
 from taskdict._threads import resolve_threads
 
 METHODS = ("auto", "active-set", "homotopy")
@@ -129,7 +129,7 @@ def sparse_encode(
         ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²,
 
     with α ≥ 0 if `positive`. It satisfies the optimality conditions (Lemma 1 of the paper): with
-    ρ = Dᵀ(x − Dα) − lambda2 α, ρ_j = lambda1 sign(α_j) where α_j ≠ 0 and \\|ρ_j\\| ≤ lambda1 elsewhere, up to 1e-10
+    ρ = Dᵀ(x − Dα) − lambda2 α, ρ_j = lambda1 sign(α_j) where α_j ≠ 0 and abs(ρ_j) ≤ lambda1 elsewhere, up to 1e-10
     (float64) or 1e-4 (float32) of max(lambda1, ‖Dᵀx‖∞). The codes are the same bits for every number of threads.
 
     Parameters
@@ -250,7 +250,7 @@ def _encode(
             else:
                 encoder.encode(chunk)
             done += chunk.shape[0]
-    except BadSignal as bad:
+    except BadSignalError as bad:
         raise ValueError(
             f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values first."
         ) from None
@@ -289,10 +289,12 @@ def _as_csr(encoded: Encoded, n_components: int) -> sp.csr_array:
 
 
 def check_signals(X: Any, name: str = "X") -> Any:
-    """Return X as a two-dimensional real array or CSR array, not copied if it is one; finiteness is left to the core."""
+    """Return X as a two-dimensional real array or CSR array, without a copy; finiteness is left to the core."""
     if sp.issparse(X):
         if X.format != "csr":
-            raise TypeError(f"{name} must be dense or in CSR format, got {X.format.upper()}: call {name}.tocsr() first.")
+            raise TypeError(
+                f"{name} must be dense or in CSR format, got {X.format.upper()}: call {name}.tocsr() first."
+            )
     else:
         X = np.asanyarray(X)
     return _check_real_matrix(X, name)
@@ -317,9 +319,10 @@ def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any
 
 def check_penalty(name: str, value: Any) -> float:
     """Return a penalty as a finite non-negative float."""
-    if isinstance(value, (bool, np.bool_)) or not isinstance(value, (numbers.Real, np.ndarray)) or np.ndim(value) != 0:
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(scalar, (bool, np.bool_)) or not isinstance(scalar, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
-    number = float(value)
+    number = float(scalar)
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be finite and at least 0, got {number}.")
     return number

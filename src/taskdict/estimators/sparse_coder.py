@@ -84,8 +84,8 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         self : SparseCoder
         """
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
-        given = getattr(self.dictionary, "dtype", None)
-        self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if given == np.float32 else np.float64))
+        single = getattr(self.dictionary, "dtype", None) == np.float32
+        self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64))
         self._encode(X[:1])  # every argument is checked before any work is done
         return self
 

@@ -1,0 +1,129 @@
+// Tests of the core without Python, to be run under the sanitizers (see CONTRIBUTING.md). They assert optimality.
+#include <cstdio>
+#include <random>
+
+#include "../core/batch.hpp"
+
+using namespace taskdict;
+
+namespace {
+
+int passed = 0, failed = 0;
+
+void check(bool good, const char* what, const char* type) {
+    if (good) {
+        ++passed;
+    } else {
+        ++failed;
+        std::printf("FAILED: %s (%s)\n", what, type);
+    }
+}
+
+template <class T>
+constexpr const char* type_name = sizeof(T) == 4 ? "float" : "double";
+
+template <class T>
+std::vector<T> random_numbers(Index count, unsigned seed, bool integers = false) {
+    std::mt19937 generator(seed);
+    std::normal_distribution<double> normal;
+    std::uniform_int_distribution<int> digit(-1, 1);
+    std::vector<T> numbers(static_cast<std::size_t>(count));
+    for (T& number : numbers) number = integers ? T(digit(generator)) : T(normal(generator));
+    return numbers;
+}
+
+template <class T>
+bool optimal(const std::vector<T>& atoms, Index p, Index m, const std::vector<T>& signals, const Parameters& parameters, const Codes<T>& codes) {
+    const Index n = codes.status.size();
+    for (Index r = 0; r < n; ++r) {
+        const std::int64_t start = codes.indptr.data()[r], end = codes.indptr.data()[r + 1];
+        const Problem<T> problem = {atoms.data(), p, m, signals.data() + r * m, parameters.lambda1, parameters.lambda2, parameters.positive};
+        const double kkt = certify(problem, codes.indices.data() + start, codes.values.data() + start, Index(end - start));
+        if (!(kkt <= promised_kkt<T>) || codes.status.data()[r] == std::uint8_t(Status::inexact)) return false;
+    }
+    return true;
+}
+
+template <class T>
+void test_problem(const char* what, Index p, Index m, Index n, const Parameters& parameters, bool integers) {
+    const std::vector<T> atoms = random_numbers<T>(p * m, 1, integers), signals = random_numbers<T>(n * m, 2, integers);
+    Interrupt interrupt([] { return false; });
+    const Encoder<T> encoder(atoms.data(), p, m, parameters, false, 2);
+    Codes<T> codes(true);
+    encode(encoder, DenseSignals<T>{signals.data(), n, m, 1}, codes, 3, interrupt);
+    check(codes.status.size() == n && optimal(atoms, p, m, signals, parameters, codes), what, type_name<T>);
+
+    // The same signals as compressed rows.
+    std::vector<std::int64_t> indptr = {0};
+    std::vector<std::int32_t> indices;
+    for (Index r = 0; r < n; ++r) {
+        for (Index i = 0; i < m; ++i) indices.push_back(std::int32_t(i));
+        indptr.push_back(std::int64_t(indices.size()));
+    }
+    const Encoder<T> sparse_encoder(atoms.data(), p, m, parameters, true, 1);
+    Codes<T> sparse_codes(false);
+    encode(sparse_encoder, SparseSignals<T>{signals.data(), indptr.data(), indices.data(), n}, sparse_codes, 2, interrupt);
+    check(optimal(atoms, p, m, signals, parameters, sparse_codes), "sparse signals", type_name<T>);
+
+    const std::vector<T> g = random_numbers<T>(codes.indices.size(), 3);
+    std::vector<T> beta(g.size());
+    solve_adjoint(encoder, codes.indptr.data(), n, codes.indices.data(), codes.factors.data(), g.data(), beta.data(), 2);
+    bool finite = true;
+    for (T value : beta) finite = finite && std::isfinite(value);
+    check(finite, "adjoint is finite", type_name<T>);
+}
+
+template <class T>
+void test_all() {
+    for (const Method method : {Method::active_set, Method::homotopy})
+        for (const bool positive : {false, true}) {
+            test_problem<T>("random", 70, 30, 200, {0.5, 0.0, positive, method}, false);
+            test_problem<T>("wide, elastic", 90, 8, 100, {0.01, 1.0, positive, method}, false);
+            test_problem<T>("ties and dependent atoms", 60, 9, 150, {0.3, 0.0, positive, method}, true);
+            test_problem<T>("least squares", 12, 5, 40, {0.0, 0.0, positive, method}, false);
+            test_problem<T>("ridge, large support", 150, 20, 5, {0.0, 0.1, positive, method}, false);
+            test_problem<T>("one feature", 3, 1, 10, {0.1, 0.0, positive, method}, false);
+            test_problem<T>("one atom", 1, 17, 10, {0.1, 0.0, positive, method}, false);
+            test_problem<T>("no signal", 4, 3, 0, {0.1, 0.0, positive, method}, false);
+        }
+}
+
+void test_interrupt() {
+    const std::vector<double> atoms = random_numbers<double>(400 * 100, 1), signals = random_numbers<double>(20000 * 100, 2);
+    const Encoder<double> encoder(atoms.data(), 400, 100, {0.01, 0.1, false, Method::active_set}, false, 1);
+    Interrupt interrupt([] { return true; });
+    Codes<double> codes(false);
+    bool stopped = false;
+    try {
+        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, codes, 2, interrupt);
+    } catch (const Interrupted&) {
+        stopped = true;
+    }
+    check(stopped, "interrupt", "double");
+}
+
+void test_bad_signal() {
+    std::vector<float> atoms = random_numbers<float>(20 * 10, 1), signals = random_numbers<float>(500 * 10, 2);
+    signals[321 * 10 + 7] = std::numeric_limits<float>::infinity();
+    const Encoder<float> encoder(atoms.data(), 20, 10, {0.1, 0.0, false, Method::active_set}, false, 1);
+    Interrupt interrupt(nullptr);
+    Codes<float> codes(false);
+    Index row = -1;
+    try {
+        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, codes, 2, interrupt);
+    } catch (const BadSignal& bad) {
+        row = bad.row;
+    }
+    check(row == 321, "bad signal", "float");
+}
+
+}  // namespace
+
+int main() {
+    test_all<float>();
+    test_all<double>();
+    test_interrupt();
+    test_bad_signal();
+    std::printf("%s: %d passed, %d failed\n", instruction_set().name, passed, failed);
+    return failed > 0;
+}

@@ -1,0 +1,46 @@
+"""What native/bindings.cpp exports."""
+
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+class _Codes:
+    def __init__(self, keep_factors: bool) -> None: ...
+    def release(self) -> tuple[NDArray[Any], ...]: ...
+
+class _Encoder:
+    def __init__(
+        self,
+        atoms: NDArray[Any],
+        lambda1: float,
+        lambda2: float,
+        positive: bool,
+        homotopy: bool,
+        sparse: bool,
+        n_threads: int,
+    ) -> None: ...
+    def encode(self, X: NDArray[Any], codes: _Codes, n_threads: int) -> None: ...
+    def encode_sparse(
+        self,
+        values: NDArray[Any],
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        codes: _Codes,
+        n_threads: int,
+    ) -> None: ...
+    def solve_adjoint(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        factors: NDArray[Any],
+        g: NDArray[Any],
+        n_threads: int,
+    ) -> NDArray[Any]: ...
+
+class CodesFloat32(_Codes): ...
+class CodesFloat64(_Codes): ...
+class EncoderFloat32(_Encoder): ...
+class EncoderFloat64(_Encoder): ...
+
+def instruction_set() -> str: ...
