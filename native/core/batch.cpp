@@ -173,6 +173,8 @@ void Codes<T>::append(const Codes& other) {
 
 template <class T, template <class> class Signals>
 void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+    const double each = 1.5 + 2.5e-5 * double(encoder.features()) * double(encoder.atoms()) + 4e-3 * double(encoder.atoms());
+    n_threads = worthwhile_threads(n_threads, double(signals.rows) * each);
     const Index size = block_size(encoder, signals.rows, n_threads);
     const Index blocks = (signals.rows + size - 1) / size;
     InOrder<T> in_order(codes);
@@ -191,7 +193,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
                 load_block(encoder, signals, first, rows, block);
                 auto part = std::make_unique<Codes<T>>(codes.keep_factors);
                 for (Index r = 0; r < rows; ++r) {
-                    interrupt.poll();
+                    if (r % 8 == 0) interrupt.poll();
                     if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
                     const Code<T> code = encoder.encode(block.x.data() + r * encoder.features(), block.scale[r], block.norm[r],
                                                         block.c.data() + r * encoder.stride(), scratch, interrupt);
@@ -221,6 +223,7 @@ void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index 
     }
     const T unit = T(1 / encoder.scale());
     const Index block = 64;
+    n_threads = worthwhile_threads(n_threads, 2e-3 * double(starts.back()));
     in_threads((rows + block - 1) / block, n_threads, [&](Index b) {
         std::vector<T> matrix, inverse, residual, correction;
         for (Index r = b * block; r < std::min(rows, (b + 1) * block); ++r) {

@@ -28,11 +28,12 @@ Index padded_stride(Index p, Index panel, std::size_t bytes) {
 // M = DᵀD + λ2 I for the rows of `atoms`; only the panels from the diagonal on are computed, then mirrored.
 template <class S>
 void fill_gram(const Kernels<S>& kernels, const S* atoms, const S* packed, Index p, Index m, S lambda2, S* rows, Index stride, int n_threads) {
-    const Index block = 48, panels = (p + kernels.panel_width - 1) / kernels.panel_width;
+    const Index block = 48;
+    n_threads = worthwhile_threads(n_threads, double(p) * double(p) * double(m) * 1e-5);
     in_threads((p + block - 1) / block, n_threads, [&](Index b) {
         const Index first = b * block, count = std::min(block, p - first);
         const Index panel = first / kernels.panel_width, start = panel * kernels.panel_width;
-        kernels.multiply(atoms + first * m, m, count, packed, m, panels, panel, rows + first * stride, stride);
+        kernels.multiply(atoms + first * m, m, count, packed, m, p, panel, rows + first * stride, stride);
         for (Index i = first; i < first + count; ++i) {
             for (Index j = std::max(i + 1, start); j < p; ++j) rows[j * stride + i] = rows[i * stride + j];
             rows[i * stride + i] += lambda2;
@@ -122,7 +123,7 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
 template <class T>
 void Encoder<T>::correlate(const float* x, Index rows, float* c) const {
     const Kernels<float>& fast = isa_.single_precision;
-    fast.multiply(x, m_, rows, packed_.data(), m_, (p_ + fast.panel_width - 1) / fast.panel_width, 0, c, gram_fast_.stride);
+    fast.multiply(x, m_, rows, packed_.data(), m_, p_, 0, c, gram_fast_.stride);
 }
 
 template <class T>

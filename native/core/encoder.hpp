@@ -159,6 +159,11 @@ class Encoder {
     Gram<double> gram_precise_;
 };
 
+// Threads worth starting for so many microseconds of work: starting one costs some tens.
+inline int worthwhile_threads(int n_threads, double microseconds) {
+    return int(std::clamp(microseconds / 100, 1.0, double(n_threads)));
+}
+
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
 

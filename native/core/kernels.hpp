@@ -18,7 +18,7 @@ template <class T>
 struct Kernels {
     Index panel_width;  // rows of products hold a multiple of this
     void (*pack_panels)(const T* atoms, Index p, Index m, T* packed);
-    void (*multiply)(const T* x, Index x_stride, Index rows, const T* packed, Index m, Index panels, Index first_panel, T* out, Index out_stride);
+    void (*multiply)(const T* x, Index x_stride, Index rows, const T* packed, Index m, Index p, Index first_panel, T* out, Index out_stride);
     void (*correlate_some)(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out);
     void (*add_rows)(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, T* out);
     Extremes<T> (*extremes)(const T* c, Index stride);

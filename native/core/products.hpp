@@ -34,55 +34,55 @@ void pack_panels(const T* atoms, Index p, Index m, T* packed) {
     }
 }
 
-template <class T, int Rows, bool Accumulate>
+template <class T, int Rows, int Vectors, bool Accumulate>
 inline void multiply_tile(const T* x, Index x_stride, const T* panel, Index length, T* out, Index out_stride) {
-    Vector<T> left[Rows], right[Rows];
-    for (int r = 0; r < Rows; ++r) {
-        left[r] = Accumulate ? load(out + r * out_stride) : Vector<T>{};
-        right[r] = Accumulate ? load(out + r * out_stride + lanes<T>) : Vector<T>{};
-    }
+    Vector<T> sums[Rows][Vectors];
+    for (int r = 0; r < Rows; ++r)
+        for (int v = 0; v < Vectors; ++v) sums[r][v] = Accumulate ? load(out + r * out_stride + v * lanes<T>) : Vector<T>{};
     for (Index i = 0; i < length; ++i) {
-        const Vector<T> d_left = load(panel + i * panel_width<T>);
-        const Vector<T> d_right = load(panel + i * panel_width<T> + lanes<T>);
+        Vector<T> d[Vectors];
+        for (int v = 0; v < Vectors; ++v) d[v] = load(panel + i * panel_width<T> + v * lanes<T>);
         for (int r = 0; r < Rows; ++r) {
             const Vector<T> value = broadcast(x[r * x_stride + i]);
-            left[r] += value * d_left;
-            right[r] += value * d_right;
+            for (int v = 0; v < Vectors; ++v) sums[r][v] += value * d[v];
         }
     }
-    for (int r = 0; r < Rows; ++r) {
-        store(out + r * out_stride, left[r]);
-        store(out + r * out_stride + lanes<T>, right[r]);
-    }
+    for (int r = 0; r < Rows; ++r)
+        for (int v = 0; v < Vectors; ++v) store(out + r * out_stride + v * lanes<T>, sums[r][v]);
 }
 
-// The last rows of a block, fewer than a tile: counts Rows down to the number left.
-template <class T, bool Accumulate, int Rows = tile_rows>
-inline void multiply_rows(Index rows, const T* x, Index x_stride, const T* panel, Index length, T* out, Index out_stride) {
-    if (rows == Rows)
-        multiply_tile<T, Rows, Accumulate>(x, x_stride, panel, length, out, out_stride);
-    else if constexpr (Rows > 1)
-        multiply_rows<T, Accumulate, Rows - 1>(rows, x, x_stride, panel, length, out, out_stride);
+// One panel for any number of rows: whole tiles, then a smaller one.
+template <class T, int Vectors, bool Accumulate, int Rows = tile_rows>
+inline void multiply_panel(Index rows, const T* x, Index x_stride, const T* panel, Index length, T* out, Index out_stride) {
+    for (; rows >= Rows; rows -= Rows, x += Rows * x_stride, out += Rows * out_stride)
+        multiply_tile<T, Rows, Vectors, Accumulate>(x, x_stride, panel, length, out, out_stride);
+    if constexpr (Rows > 1)
+        if (rows > 0) multiply_panel<T, Vectors, Accumulate, Rows - 1>(rows, x, x_stride, panel, length, out, out_stride);
 }
 
-// out[r, j] = Σ_i x[r, i] · atoms[j, i] for the atoms of the panels from `first_panel` on; rows of `out` are
-// aligned and hold whole panels.
+template <class T, bool Accumulate>
+inline void multiply_slice(Index rows, const T* x, Index x_stride, const T* panel, bool narrow, Index length, T* out, Index out_stride) {
+    if (narrow)
+        multiply_panel<T, 1, Accumulate>(rows, x, x_stride, panel, length, out, out_stride);
+    else
+        multiply_panel<T, 2, Accumulate>(rows, x, x_stride, panel, length, out, out_stride);
+}
+
+// out[r, j] = Σ_i x[r, i] · atoms[j, i] for the p atoms, from the first of `first_panel` on; rows of `out` are aligned
+// and hold whole panels. Of a last panel that is at most half full, only that half is computed.
 template <class T>
-void multiply(const T* x, Index x_stride, Index rows, const T* packed, Index m, Index panels, Index first_panel, T* out, Index out_stride) {
-    const Index slices = m > 0 ? (m + slice_length - 1) / slice_length : 1;
+void multiply(const T* x, Index x_stride, Index rows, const T* packed, Index m, Index p, Index first_panel, T* out, Index out_stride) {
+    const Index slices = (m + slice_length - 1) / slice_length;
     const Index length = (m + slices - 1) / slices;
-    for (Index start = 0; start == 0 || start < m; start += length > 0 ? length : 1) {
+    for (Index start = 0; start < m; start += length) {
         const Index count = start + length < m ? length : m - start;
-        for (Index panel = first_panel; panel < panels; ++panel) {
-            const T* slice = packed + panel * panel_width<T> * m + start * panel_width<T>;
-            for (Index r = 0; r < rows; r += tile_rows) {
-                const Index tile = rows - r < tile_rows ? rows - r : tile_rows;
-                T* to = out + r * out_stride + panel * panel_width<T>;
-                if (start == 0)
-                    multiply_rows<T, false>(tile, x + r * x_stride + start, x_stride, slice, count, to, out_stride);
-                else
-                    multiply_rows<T, true>(tile, x + r * x_stride + start, x_stride, slice, count, to, out_stride);
-            }
+        for (Index first = first_panel * panel_width<T>; first < p; first += panel_width<T>) {
+            const T* slice = packed + first * m + start * panel_width<T>;
+            const bool narrow = p - first <= lanes<T>;
+            if (start == 0)
+                multiply_slice<T, false>(rows, x, x_stride, slice, narrow, count, out + first, out_stride);
+            else
+                multiply_slice<T, true>(rows, x + start, x_stride, slice, narrow, count, out + first, out_stride);
         }
     }
 }

@@ -1,0 +1,78 @@
+"""Does the second thread help, whatever else is going on? Ratios of one thread's time to two threads', in one run."""
+
+from __future__ import annotations
+
+import argparse
+import concurrent.futures
+import multiprocessing
+import time
+
+import joblib
+import numpy as np
+
+import taskdict as td
+
+
+def problem(n: int, m: int = 100, p: int = 200) -> tuple[np.ndarray, np.ndarray]:
+    rng = np.random.default_rng(0)
+    X, D = rng.standard_normal((n, m), dtype=np.float32), rng.standard_normal((p, m), dtype=np.float32)
+    return X / np.linalg.norm(X, axis=1, keepdims=True), D / np.linalg.norm(D, axis=1, keepdims=True)
+
+
+def seconds(X: np.ndarray, D: np.ndarray, n_threads: int, between=None) -> float:
+    """Return the time of one call, after whatever runs between two calls."""
+    if between is not None:
+        between()
+    start = time.perf_counter()
+    td.sparse_encode(X, D, lambda1=0.15, n_threads=n_threads)
+    return time.perf_counter() - start
+
+
+def ratio(run, repeats: int) -> float:
+    """Return the median of run(1) over that of run(2), measured in turns."""
+    times = [(run(1), run(2)) for _ in range(repeats)]
+    one, two = np.median(times, axis=0)
+    return one / two
+
+
+def many_calls(jobs: int, X: np.ndarray, D: np.ndarray, n_threads: int, pool) -> float:
+    start = time.perf_counter()
+    list(pool.map(seconds, [X] * jobs, [D] * jobs, [n_threads] * jobs))
+    return time.perf_counter() - start
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--repeats", type=int, default=15)
+    repeats = parser.parse_args().repeats
+    print("| case | time with 1 thread / with 2 |\n|---|---|")
+
+    for n in (1, 10, 30, 100, 200, 1000, 20000):
+        X, D = problem(n)
+        print(f"| {n} signals | {ratio(lambda t, X=X, D=D: seconds(X, D, t), repeats):.2f} |", flush=True)
+
+    X, D = problem(2000)
+    square = np.ones((600, 600), dtype=np.float32)
+    print(
+        f"| right after a product in NumPy's BLAS | {ratio(lambda t: seconds(X, D, t, lambda: square @ square), repeats):.2f} |"
+    )
+
+    with concurrent.futures.ThreadPoolExecutor(2) as pool:
+        print(
+            f"| two Python threads at once | {ratio(lambda t: many_calls(8, X, D, t, pool), repeats):.2f} |", flush=True
+        )
+    with multiprocessing.get_context("fork").Pool(1) as pool:
+        print(f"| after fork | {ratio(lambda t: pool.apply(seconds, (X, D, t)), repeats):.2f} |", flush=True)
+    with joblib.parallel_config(backend="loky", n_jobs=2):
+
+        def in_workers(n_threads: int) -> float:
+            start = time.perf_counter()
+            joblib.Parallel()(joblib.delayed(seconds)(X, D, n_threads) for _ in range(8))
+            return time.perf_counter() - start
+
+        in_workers(1)
+        print(f"| in two joblib workers | {ratio(in_workers, repeats):.2f} |", flush=True)
+
+
+if __name__ == "__main__":
+    main()
