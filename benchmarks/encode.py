@@ -1,7 +1,7 @@
 """Speed and optimality of sparse encoding: taskdict, SPAMS and scikit-learn in one process, one after the other.
 
-Every repetition runs us and each peer once on the same work, so that a machine that is slow for a while is slow for all;
-the table has ratios of medians. Times by themselves mean little: only ratios are compared.
+Every repetition runs us and each peer once on the same work, so that a machine that is slow for a while is slow for
+all; the table has ratios of medians. Times by themselves mean little: only ratios are compared.
 """
 
 from __future__ import annotations
@@ -20,10 +20,10 @@ import scipy.sparse as sp
 import spams
 from sklearn.decomposition import sparse_encode as sklearn_encode
 from threadpoolctl import threadpool_limits
-from workloads import Workload, workloads
 
 import taskdict as td
 from taskdict import _core
+from workloads import Workload, workloads
 
 CHECKED = 2000  # signals whose codes are checked for optimality
 SKLEARN_SIGNALS = {"lasso_lars": 150, "lasso_cd": 400}  # scikit-learn encodes only so many; its time is scaled
