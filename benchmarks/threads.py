@@ -53,9 +53,8 @@ def main() -> None:
 
     X, D = problem(2000)
     square = np.ones((600, 600), dtype=np.float32)
-    print(
-        f"| right after a product in NumPy's BLAS | {ratio(lambda t: seconds(X, D, t, lambda: square @ square), repeats):.2f} |"
-    )
+    after_blas = ratio(lambda t: seconds(X, D, t, lambda: square @ square), repeats)
+    print(f"| right after a product in NumPy's BLAS | {after_blas:.2f} |")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
         print(

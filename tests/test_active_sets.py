@@ -74,6 +74,16 @@ def test_singular_active_sets_get_the_solution_of_least_norm(dtype):
     assert singular > 0
 
 
+@pytest.mark.parametrize(
+    ("dtype", "lambda1", "lambda2", "rtol"), [(np.float32, 1e-5, 1e-3, 5e-3), (np.float64, 1e-2, 0.0, 1e-9)]
+)
+def test_small_penalties(dtype, lambda1, lambda2, rtol):
+    """Condition numbers up to some 1e4, after many atoms have come and gone."""
+    for seed in range(40):
+        X, D = random_problem(10, 20, 60, seed=seed, dtype=dtype)
+        solve_and_compare(X, D, lambda1, lambda2, False, rtol)
+
+
 def test_codes_are_those_of_sparse_encode():
     X, D = random_problem(100, 10, 25)
     codes, _ = encode_with_active_sets(X, D, lambda1=0.1, lambda2=0.1)

@@ -187,6 +187,71 @@ def test_fallback_is_used_and_exact():
     assert_exact(X, D, codes, report, 1e-8, 0.0, False)
 
 
+@pytest.mark.parametrize("m", [6000, 10**6])
+def test_long_sums_in_float32(m):
+    """Sums of many equal terms lose the most by rounding."""
+    X, D = np.full((1, m), 0.7, np.float32), np.full((1, m), 0.1, np.float32)
+    codes, report = td.sparse_encode(X, D, lambda1=0.0, return_report=True)
+    assert relative_kkt(X, D, codes, 0.0).max() <= 1e-4
+    np.testing.assert_allclose(codes.toarray(), [[7.0]], rtol=1e-4)
+    assert report.status[0] != td.Status.INEXACT
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("noise", [0.1, 0.01])
+def test_nearly_parallel_atoms(dtype, noise):
+    """Large coefficients that nearly cancel: rounding them one by one would violate Lemma 1."""
+    rng = np.random.default_rng(2)
+    for p in (4, 30):
+        D = rng.standard_normal(15) + noise * rng.standard_normal((p, 15))
+        X, D = rng.standard_normal((20, 15)).astype(dtype), D.astype(dtype)
+        for lambda1 in (0.0, 1e-5):
+            codes, report = td.sparse_encode(X, D, lambda1=lambda1, return_report=True)
+            assert_exact(X, D, codes, report, lambda1, 0.0, False)
+
+
+@pytest.mark.parametrize("method", METHODS)
+def test_positive_codes_of_a_single_feature(method):
+    X = np.array([[0.8928333520889282]], np.float32)
+    D = np.array([[0.0004993330803699791], [1904.458740234375]], np.float32)
+    codes = td.sparse_encode(X, D, lambda1=1e-7, lambda2=0.1, positive=True, method=method)
+    assert (codes.data > 0).all()
+    codes = td.sparse_encode(
+        [[2.0, 2.0]], [[-1.0, 0], [2, 1], [2, 2], [0, -2]], lambda1=0, lambda2=1, positive=True, method=method
+    )
+    assert (codes.data > 0).all()
+
+
+def test_a_large_support_is_found_in_few_passes():
+    codes, report = td.sparse_encode(np.geomspace(1e-2, 1, 1700)[None], np.eye(1700), lambda1=1e-3, return_report=True)
+    assert codes.nnz == 1700
+    assert report.status[0] == td.Status.CONVERGED
+    assert report.n_steps[0] < 100
+
+
+@pytest.mark.parametrize(
+    ("X", "D", "expected"),
+    [
+        ([[1e300, 1e-20]], [[0, 1.0]], [[1e-20]]),
+        ([[1e250, 1e-80]], [[0, 1.0]], [[1e-80]]),
+        ([[0, 1.0]], [[1e250, 0], [0, 1e-100]], [[0, 1e100]]),
+        ([[1e160, 0]], [[1e-160, 0], [0, 1e-160]], [[0.9, 0]]),
+    ],
+)
+def test_many_magnitudes_in_one_vector(X, D, expected):
+    lambda1, lambda2 = (0.1, 1.0) if expected[0][0] == 0.9 else (0.0, 0.0)
+    codes, report = td.sparse_encode(X, D, lambda1=lambda1, lambda2=lambda2, return_report=True)
+    np.testing.assert_allclose(codes.toarray(), expected, rtol=1e-12)
+    assert report.status[0] == td.Status.EXACT
+
+
+def test_codes_that_underflow_are_certified_as_they_are():
+    X, D = np.array([[1.3e-13]], np.float32), np.array([[1e30]], np.float32)
+    codes, report = td.sparse_encode(X, D, lambda1=0.0, return_report=True)
+    assert report.status[0] == td.Status.INEXACT  # 1.3e-43 has two digits
+    assert report.kkt[0] == pytest.approx(relative_kkt(X, D, codes, 0.0)[0], rel=1e-3)
+
+
 def test_report_reads_well():
     X, D = random_problem(7, 5, 9)
     _, report = td.sparse_encode(X, D, lambda1=0.1, return_report=True)
@@ -248,6 +313,9 @@ def test_sparse_signals_may_be_unsorted_with_duplicates():
     data, indices, indptr = np.array([1.0, 2.0, 3.0]), np.array([2, 0, 2]), np.array([0, 3])
     X = sp.csr_array((data, indices, indptr), shape=(1, 3))
     np.testing.assert_allclose(td.sparse_encode(X, np.eye(3), lambda1=1.0).toarray(), [[1.0, 0.0, 3.0]], atol=1e-15)
+    assert X.nnz == 3  # the input is as it was
+    many = sp.csr_array((np.full(10**6, 0.7), np.zeros(10**6, int), np.array([0, 10**6])), shape=(1, 2))
+    np.testing.assert_allclose(td.sparse_encode(many, np.eye(2), lambda1=0.999 * 0.7e6).toarray(), [[700.0, 0.0]])
 
 
 @pytest.mark.parametrize("dtype", [np.int8, np.uint8, np.int64, bool, np.float16])

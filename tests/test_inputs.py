@@ -62,6 +62,12 @@ def bad(array, value, row=2):
         ({"lambda1": "0.1"}, TypeError, "lambda1 must be a real number, got '0.1'."),
         ({"lambda1": True}, TypeError, "lambda1 must be a real number, got True."),
         ({"lambda1": np.array([0.1])}, TypeError, "lambda1 must be a real number"),
+        ({"lambda1": 10**400}, ValueError, "lambda1 must be finite and at least 0, got inf."),
+        ({"lambda1": np.array(True)}, TypeError, "lambda1 must be a real number"),
+        ({"lambda1": np.array("a")}, TypeError, "lambda1 must be a real number"),
+        ({"X": np.ma.masked_array(X)}, TypeError, "X must not be a masked array"),
+        ({"X": np.full((1, 4), np.longdouble("1e400"))}, ValueError, "X must be finite, but row 0"),
+        ({"method": np.array(["auto"])}, ValueError, "method must be one of"),
         ({"lambda2": np.inf}, ValueError, "lambda2 must be finite and at least 0, got inf."),
         ({"lambda2": 1j}, TypeError, "lambda2 must be a real number, got 1j."),
         ({"positive": "yes"}, TypeError, "positive must be True or False, got 'yes'."),
@@ -82,6 +88,21 @@ def test_one_bad_signal_among_many_is_found(dtype, n_threads):
     many[4321, 3] = np.nan
     with pytest.raises(ValueError, match="row 4321 "):
         td.sparse_encode(many, atoms, lambda1=0.1, n_threads=n_threads)
+
+
+@pytest.mark.parametrize(
+    ("part", "place", "value"), [("indices", 1, 10**8), ("indices", 1, -1), ("indptr", 1, 10**9), ("indptr", 1, -1)]
+)
+def test_broken_csr(part, place, value):
+    broken = sp.csr_array(X)
+    getattr(broken, part)[place] = value
+    with pytest.raises(ValueError, match="X is not a valid CSR array"):
+        td.sparse_encode(broken, D, lambda1=0.1)
+
+
+def test_absurd_numbers_of_threads():
+    for n_threads in (1000, 2**30, 2**40):
+        td.sparse_encode(X, D, lambda1=0.1, n_threads=n_threads)
 
 
 def test_bad_rows_are_counted_across_blocks(monkeypatch):

@@ -57,6 +57,22 @@ def test_inverse_transform(dtype):
         coder.inverse_transform(codes[:, :8])
 
 
+def test_inverse_transform_of_integers_and_lists():
+    X, D = random_problem(20, 6, 9)
+    coder = td.SparseCoder(D).fit(X)
+    np.testing.assert_array_equal(coder.inverse_transform(np.eye(9, dtype=int)), D)
+    np.testing.assert_array_equal(coder.inverse_transform(np.eye(9).tolist()), D)
+    np.testing.assert_array_equal(coder.inverse_transform(sp.eye_array(9, dtype=bool, format="csr")), D)
+
+
+def test_the_dictionary_is_copied():
+    X, D = random_problem(20, 6, 9)
+    coder = td.SparseCoder(D).fit(X)
+    before = coder.transform(X).toarray()
+    D[:] = 0
+    np.testing.assert_array_equal(coder.transform(X).toarray(), before)
+
+
 def test_feature_names():
     X, D = random_problem(20, 6, 3)
     coder = td.SparseCoder(D).fit(X)

@@ -80,7 +80,7 @@ void descend(Support<T>& support, bool free_signs) {
 // Lists the atoms whose violation is at least `fraction` of the largest. If these are more than `most`, the fraction
 // rises: of many correlated atoms that violate together, few stay.
 template <class T>
-Index find_violators(const T* rho, Index stride, T lambda1, T violation, T tolerance, bool positive, const Settings<T>& settings,
+Index find_violators(const T* rho, Index stride, T lambda1, T violation, T tolerance, bool positive, const Settings<T>& settings, Index most,
                      std::int32_t* list) {
     T share = settings.fraction;
     const T wanted = share * violation > tolerance ? share * violation : tolerance;
@@ -98,7 +98,7 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
         note(at, mask);
     }
     for (; at < stride; at += lanes<T>) note(at, greater_mask<T>(size(at), bound));
-    while (found > settings.most && share < T(0.99)) {
+    while (found > most && share < T(0.99)) {
         share += T(0.25) * (1 - share);
         const T limit = lambda1 + share * violation;
         Index kept = 0;
@@ -109,7 +109,7 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
         }
         found = kept;
     }
-    if (found <= settings.most)  // strongest first, so that the needless ones come late
+    if (found <= most)  // strongest first, so that the needless ones come late
         for (Index i = 1; i < found; ++i) {
             const std::int32_t atom = list[i];
             Index j = i;
@@ -135,7 +135,9 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
             const T worst = violation > off ? violation : off;
             return {Outcome::solved, pass, scale > 0 && worst > 0 ? worst / scale : 0};
         }
-        Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, w.found);
+        if (settings.poll && w.size >= 64) settings.poll(settings.context);
+        const Index most = settings.most + support.size() / 4;
+        Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, most, w.found);
         Index added = 0;
         for (Index f = 0; f < found; ++f) {
             const std::int32_t atom = w.found[f];

@@ -10,8 +10,7 @@ struct Block {
         : x(capacity * encoder.features()),
           narrow(sizeof(T) == 8 ? capacity * encoder.features() : 0),
           c(capacity * encoder.stride()),
-          scale(capacity),
-          norm(capacity) {}
+          loaded(std::size_t(capacity)) {}
 
     const float* fast() const {
         if constexpr (sizeof(T) == 8)
@@ -23,7 +22,7 @@ struct Block {
     Array<T> x;
     Array<float> narrow;
     Array<float> c;
-    Array<double> scale, norm;
+    std::vector<Loaded<T>> loaded;
 };
 
 template <class T>
@@ -31,11 +30,9 @@ void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index
     const Index m = encoder.features();
     for (Index r = 0; r < rows; ++r) {
         const T* x = signals.data + (first + r) * signals.row_step;
-        Magnitude magnitude;
-        block.scale[r] =
-            load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr, magnitude);
-        if (std::isnan(magnitude.top)) throw BadSignal{first + r};
-        block.norm[r] = std::sqrt(magnitude.squares);
+        Loaded<T>& loaded = block.loaded[std::size_t(r)];
+        loaded = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr);
+        if (!loaded.finite) throw BadSignal{first + r};
     }
     encoder.correlate(block.fast(), rows, block.c.data());
 }
@@ -49,10 +46,9 @@ void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Inde
         const std::int64_t start = signals.indptr[first + r], count = signals.indptr[first + r + 1] - start;
         const std::int32_t* indices = signals.indices + start;
         scaled.resize(std::size_t(count));
-        Magnitude magnitude;
-        block.scale[r] = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr), magnitude);
-        if (std::isnan(magnitude.top)) throw BadSignal{first + r};
-        block.norm[r] = std::sqrt(magnitude.squares);
+        Loaded<T>& loaded = block.loaded[std::size_t(r)];
+        loaded = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr));
+        if (!loaded.finite) throw BadSignal{first + r};
         T* x = block.x.data() + r * m;
         std::fill_n(x, m, T(0));
         for (std::size_t i = 0; i < scaled.size(); ++i) x[indices[i]] += scaled[i];
@@ -78,7 +74,8 @@ class Writer {
   public:
     explicit Writer(Index p) : marks_(std::size_t((p + 63) / 64)), place_(std::size_t(p)) {}
 
-    void write(const Encoder<T>& encoder, const Code<T>& code, double x_scale, const typename Encoder<T>::Scratch& scratch, Codes<T>& codes) {
+    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded<T>& loaded, const typename Encoder<T>::Scratch& scratch,
+               Codes<T>& codes) {
         for (Index i = 0; i < code.size; ++i) {
             const auto atom = std::size_t(code.atoms[i]);
             marks_[atom / 64] |= std::uint64_t(1) << (atom % 64);
@@ -86,8 +83,8 @@ class Writer {
         }
         std::int32_t* indices = codes.indices.extend(code.size);
         T* values = codes.values.extend(code.size);
-        const double unit = x_scale / encoder.scale();
-        bool finite = true;
+        const double unit = loaded.scale / encoder.scale();
+        bool finite = true, tiny = false;
         order_.clear();
         Index written = 0;
         for (std::size_t word = 0; word < marks_.size(); ++word) {
@@ -95,18 +92,26 @@ class Writer {
                 const std::size_t atom = word * 64 + std::size_t(__builtin_ctzll(marks_[word]));
                 const Index i = place_[atom];
                 const T value = T(double(code.alpha[i]) * unit);
+                finite = finite && std::isfinite(value);
+                tiny = tiny || (std::fabs(value) < std::numeric_limits<T>::min() && code.alpha[i] != 0);
                 if (value == 0) continue;  // possible with λ1 = 0, or by underflow
                 indices[written] = std::int32_t(atom);
                 values[written] = value;
-                finite = finite && std::isfinite(value);
                 ++written;
                 if (codes.keep_factors) order_.push_back(i);
             }
         }
         codes.indices.drop_last(code.size - written);
         codes.values.drop_last(code.size - written);
-        const auto status = std::uint8_t(finite ? code.status : Status::inexact);
-        const T kkt = finite ? T(code.kkt) : std::numeric_limits<T>::infinity();
+        double violation = finite ? code.kkt : std::numeric_limits<double>::infinity();
+        if (tiny && finite) {  // underflow has changed the code that was certified
+            const std::vector<std::int32_t> atoms(indices, indices + written);
+            std::vector<T> alpha;
+            for (Index i = 0; i < written; ++i) alpha.push_back(T(double(values[i]) / unit));
+            violation = encoder.violation(x, loaded, atoms, alpha);
+        }
+        const auto status = std::uint8_t(violation <= promised_kkt<T> ? code.status : Status::inexact);
+        const T kkt = T(violation);
         const std::int32_t steps = code.steps;
         const std::int64_t end = codes.indices.size();
         codes.indptr.append(&end, 1);
@@ -152,7 +157,7 @@ template <class T>
 Index block_size(const Encoder<T>& encoder, Index rows, int n_threads) {
     const Index bytes = encoder.features() * (sizeof(T) == 8 ? 12 : 4) + encoder.stride() * 4;
     const Index fits = std::clamp<Index>((Index(1) << 18) / bytes / 24 * 24, 24, 192);
-    const Index share = round_up((rows + 4 * n_threads - 1) / (4 * n_threads), 12);
+    const Index shares = 4 * Index(n_threads), share = round_up((rows + shares - 1) / shares, 12);
     return std::max<Index>(1, std::min(fits, share));
 }
 
@@ -195,9 +200,10 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
                 for (Index r = 0; r < rows; ++r) {
                     if (r % 8 == 0) interrupt.poll();
                     if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
-                    const Code<T> code = encoder.encode(block.x.data() + r * encoder.features(), block.scale[r], block.norm[r],
-                                                        block.c.data() + r * encoder.stride(), scratch, interrupt);
-                    writer.write(encoder, code, block.scale[r], scratch, *part);
+                    const T* x = block.x.data() + r * encoder.features();
+                    const Loaded<T>& loaded = block.loaded[std::size_t(r)];
+                    const Code<T> code = encoder.encode(x, loaded, block.c.data() + r * encoder.stride(), scratch, interrupt);
+                    writer.write(encoder, code, x, loaded, scratch, *part);
                 }
                 in_order.add(b, std::move(part));
             }
@@ -225,7 +231,7 @@ void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index 
     const Index block = 64;
     n_threads = worthwhile_threads(n_threads, 2e-3 * double(starts.back()));
     in_threads((rows + block - 1) / block, n_threads, [&](Index b) {
-        std::vector<T> matrix, inverse, residual, correction;
+        std::vector<T> matrix, inverse, residual;
         for (Index r = b * block; r < std::min(rows, (b + 1) * block); ++r) {
             const std::int32_t* atoms = indices + indptr[r];
             const Index k = Index(indptr[r + 1] - indptr[r]);
@@ -241,26 +247,32 @@ void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index 
                 }
             residual.assign(right, right + k);
             std::fill_n(solution, k, T(0));
-            correction.resize(std::size_t(k));
-            double before = std::numeric_limits<double>::infinity();
-            for (int round = 0; round < 8; ++round) {
+            double size = 0, before = std::numeric_limits<double>::infinity();
+            bool accurate = std::all_of(right, right + k, [](T value) { return value == 0; });
+            for (int round = 0; round < 8 && !accurate; ++round) {
+                double correction = 0;
+                size = 0;
                 for (Index i = 0; i < k; ++i) {
                     T sum = 0;
                     for (Index j = 0; j < k; ++j) sum += inverse[std::size_t(i * k + j)] * residual[std::size_t(j)];
-                    correction[std::size_t(i)] = sum;
+                    solution[i] += sum;
+                    correction = std::max(correction, std::fabs(double(sum)));
+                    size = std::max(size, std::fabs(double(solution[i])));
                 }
-                double largest = 0;
-                for (Index i = 0; i < k; ++i) {
-                    solution[i] += correction[std::size_t(i)];
-                    largest = std::max(largest, std::fabs(double(correction[std::size_t(i)])));
-                }
-                if (!(largest > 0) || largest > before / 2) break;
-                before = largest;
+                // Each round makes the error smaller by the same factor, so this correction tells what is left.
+                const double left = round > 0 ? correction * std::min(1.0, correction / before) : correction;
+                accurate = size > 0 && left <= 4 * double(std::numeric_limits<T>::epsilon()) * size;
+                if (!(correction <= before / 4)) break;
+                before = correction;
                 for (Index i = 0; i < k; ++i) {
                     T sum = right[i];
                     for (Index j = 0; j < k; ++j) sum -= matrix[std::size_t(i * k + j)] * solution[j];
                     residual[std::size_t(i)] = sum;
                 }
+            }
+            if (!accurate) {
+                const std::vector<T> exact = encoder.solve(atoms, k, right);
+                std::copy(exact.begin(), exact.end(), solution);
             }
             for (Index i = 0; i < k; ++i) solution[i] = solution[i] * unit * unit;
         }

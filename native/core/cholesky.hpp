@@ -46,6 +46,8 @@ class Cholesky {
     // The squared distance of the i-th vector from the span of those before it.
     Wide pivot(Index i) const { return row(i)[i] * row(i)[i]; }
 
+    Wide at(Index i, Index j) const { return row(i)[j]; }
+
   private:
     const Wide* row(Index i) const { return rows_.data() + i * (i + 1) / 2; }
     Wide* row(Index i) { return rows_.data() + i * (i + 1) / 2; }

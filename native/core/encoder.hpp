@@ -87,6 +87,38 @@ struct Code {
     int steps = 0;
 };
 
+// Loads one vector into a contiguous row, scaled by a power of two if its entries are far from 1. The vector is then
+// `scale` · out. If it spans so many magnitudes that scaling would lose small entries, it is `wide` and stays as it is.
+template <class T>
+struct Loaded {
+    double scale = 1;
+    double norm = 0;  // of `out`
+    bool finite = true;
+    bool wide = false;
+};
+
+template <class T>
+Loaded<T> load_scaled(const T* x, Index step, Index m, T* out, float* narrow) {
+    const auto load = instruction_set().kernels<T>().load_signal;
+    Loaded<T> loaded;
+    Magnitude magnitude = load(x, step, m, T(1), out, narrow);
+    loaded.finite = !std::isnan(magnitude.top);
+    if (loaded.finite && magnitude.top > 0 && !(magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) {
+        int exponent;
+        std::frexp(magnitude.top, &exponent);
+        exponent = std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3);
+        loaded.scale = std::ldexp(1.0, exponent);
+        magnitude = load(x, step, m, T(1 / loaded.scale), out, narrow);
+        for (Index i = 0; i < m; ++i) loaded.wide = loaded.wide || (x[i * step] != 0 && std::fabs(out[i]) < std::numeric_limits<T>::min());
+        if (loaded.wide) {
+            loaded.scale = 1;
+            magnitude = load(x, step, m, T(1), out, narrow);
+        }
+    }
+    loaded.norm = std::sqrt(magnitude.squares);
+    return loaded;
+}
+
 template <class T>
 class Encoder {
     static constexpr bool is_double = std::is_same_v<T, double>;
@@ -120,12 +152,20 @@ class Encoder {
     void correlate(const float* x, Index rows, float* c) const;
     void correlate_sparse(const std::int32_t* indices, const float* values, Index count, float* c) const;
 
-    // Encodes one loaded signal: x = x_scale · (scaled signal), `norm` is the norm of the scaled signal.
-    Code<T> encode(const T* x, double x_scale, double norm, const float* c, Scratch& scratch, Interrupt& interrupt) const;
+    // Encodes one loaded signal with its correlations c.
+    Code<T> encode(const T* x, const Loaded<T>& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const;
 
-    // (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms (or some of them) in the given order, rows of their number: what the kernel left behind,
-    // or, if that is too inaccurate or Λ is singular, the (pseudo-)inverse computed anew.
+    // The violation of Lemma 1 by a code of the scaled problem for this signal.
+    double violation(const T* x, const Loaded<T>& loaded, const std::vector<std::int32_t>& atoms, const std::vector<T>& alpha) const {
+        return certify(problem(x, parameters_.lambda1 / scale_ / loaded.scale), atoms.data(), alpha.data(), Index(atoms.size()));
+    }
+
+    // What the kernels left of (M_ΛΛ)⁻¹ for the signal last encoded, with its atoms in the given order, rows of k. Zeros if
+    // there is nothing: the slow path solved it, or not all of its atoms are wanted.
     std::vector<T> inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const;
+
+    // β_Λ of the scaled problem from scratch in wider arithmetic, for active sets whose inverse is too inaccurate.
+    std::vector<T> solve(const std::int32_t* active, Index k, const T* g) const { return solve_least_norm(problem(nullptr, 0), active, k, g); }
 
     // M_ΛΛ in double or float, of the scaled problem.
     T gram(Index i, Index j) const {
@@ -137,14 +177,18 @@ class Encoder {
 
   private:
     template <class S>
-    Solution<S> run(Room<S>& room, const Gram<S>& gram, const S* c, S lambda1, S scale, const Extremes<S>& c_extremes) const;
+    Solution<S> run(Room<S>& room, const Gram<S>& gram, const S* c, S lambda1, S scale, const Extremes<S>& extremes, Interrupt& interrupt) const;
     Code<T> finish(const T* x, double lambda1, double norm, Code<T> code, double magnitude, Scratch& scratch, Interrupt& interrupt) const;
     Code<T> encode_precise(const double* x, double lambda1, double norm, int steps, Scratch& scratch, Interrupt& interrupt) const;
+    Code<T> encode_exact(const T* x, double lambda1, int steps, Scratch& scratch, Interrupt& interrupt) const;
+    // The longest sum that a product of the kernels makes.
+    Index summands() const { return std::min(m_, slice_length) + m_ / slice_length; }
     Problem<T> problem(const T* x, double lambda1) const { return {atoms_.data(), p_, m_, x, lambda1, lambda2_, parameters_.positive}; }
 
     const InstructionSet& isa_;
     Index p_, m_;
     Parameters parameters_;
+    bool only_exact_ = false;  // the kernels cannot represent this dictionary or λ2
     double scale_ = 1;         // σ
     double lambda2_ = 0;       // λ2/σ²
     double atom_top_ = 0;      // largest norm of a scaled atom
@@ -166,19 +210,5 @@ inline int worthwhile_threads(int n_threads, double microseconds) {
 
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
-
-// Loads one vector into contiguous rows, scaled by a power of two if its entries are far from 1. Returns the scale: the
-// vector is scale · out. `magnitude` is that of `out`.
-template <class T>
-double load_scaled(const T* x, Index step, Index m, T* out, float* narrow, Magnitude& magnitude) {
-    const auto load = instruction_set().kernels<T>().load_signal;
-    magnitude = load(x, step, m, T(1), out, narrow);
-    if (magnitude.top == 0 || !(magnitude.top <= std::numeric_limits<T>::max()) || (magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) return 1;
-    int exponent;
-    std::frexp(magnitude.top, &exponent);
-    const double scale = std::ldexp(1.0, std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3));
-    magnitude = load(x, step, m, T(1 / scale), out, narrow);
-    return scale;
-}
 
 }  // namespace taskdict

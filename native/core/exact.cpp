@@ -76,7 +76,7 @@ class ProximalPoint {
         const W least = std::numeric_limits<W>::epsilon() * W(1e5);
         for (int round = 0; round < 40; ++round) {
             minimise(delta);
-            ExactCode<T> code = rounded();
+            ExactCode<T> code = rounded(delta);
             code.steps = steps_;
             if (code.kkt < best.kkt) best = std::move(code);
             best.steps = steps_;
@@ -206,18 +206,52 @@ class ProximalPoint {
     }
 
     // The present α in the arithmetic of the caller, certified.
-    ExactCode<T> rounded() const {
-        ExactCode<T> code;
+    ExactCode<T> rounded(W delta) const {
         std::vector<std::size_t> order(atoms_.size());
         std::iota(order.begin(), order.end(), std::size_t(0));
         std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return atoms_[a] < atoms_[b]; });
-        for (std::size_t i : order)
-            if (T(alpha_[i]) != 0) {
-                code.atoms.push_back(atoms_[i]);
-                code.alpha.push_back(T(alpha_[i]));
-            }
-        code.kkt = certify(problem_, code.atoms.data(), code.alpha.data(), Index(code.atoms.size()));
-        return code;
+        const auto collect = [&](const std::vector<T>& alpha) {
+            ExactCode<T> code;
+            for (std::size_t i : order)
+                if (alpha[i] != 0) {
+                    code.atoms.push_back(atoms_[i]);
+                    code.alpha.push_back(alpha[i]);
+                }
+            code.kkt = certify(problem_, code.atoms.data(), code.alpha.data(), Index(code.atoms.size()));
+            return code;
+        };
+        ExactCode<T> code = collect(std::vector<T>(alpha_.begin(), alpha_.end()));
+        if (code.kkt <= double(tolerance_) * 0.5) return code;
+        ExactCode<T> careful = collect(round_carefully(delta));
+        return careful.kkt < code.kkt ? careful : code;
+    }
+
+    // Rounds one coefficient after the other, each time moving those still to come so that Dα stays where it is as far as
+    // it can (the nearest-plane method). With nearly dependent atoms and large coefficients this loses far less than
+    // rounding each by itself. The smallest coefficient comes last.
+    std::vector<T> round_carefully(W delta) const {
+        const std::size_t k = atoms_.size();
+        std::vector<std::size_t> order(k);
+        std::iota(order.begin(), order.end(), std::size_t(0));
+        const auto weight = [&](std::size_t i) { return alpha_[i] * alpha_[i] * square_[std::size_t(atoms_[i])]; };
+        std::sort(order.begin(), order.end(), [&](std::size_t a, std::size_t b) { return weight(a) < weight(b); });
+        std::vector<T> result(alpha_.begin(), alpha_.end());
+        Cholesky<W> factor;
+        for (std::size_t i = 0; i < k; ++i) {
+            std::vector<W> column(i);
+            for (std::size_t j = 0; j < i; ++j) column[j] = dot<W>(atom_at(atoms_[order[i]]), atom_at(atoms_[order[j]]), problem_.m);
+            if (!factor.append(column.data(), (1 + delta) * square_[std::size_t(atoms_[order[i]])] + W(problem_.lambda2))) return result;
+        }
+        std::vector<W> moved(k);
+        for (std::size_t i = k; i-- > 0;) {
+            W shift = 0;
+            for (std::size_t j = i + 1; j < k; ++j) shift -= factor.at(Index(j), Index(i)) * moved[j];
+            const W exact = alpha_[order[i]];
+            const T value = T(exact + shift / factor.at(Index(i), Index(i)));
+            if (free_signs() || value * T(sign_[order[i]]) > 0) result[order[i]] = value;
+            moved[i] = W(result[order[i]]) - exact;
+        }
+        return result;
     }
 
     const Problem<T>& problem_;
@@ -301,9 +335,12 @@ double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* al
 }
 
 template <class T>
-std::vector<T> invert(const Problem<T>& problem, const std::int32_t* atoms, Index k) {
+std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g) {
     using W = Wide<T>;
-    std::vector<W> matrix(std::size_t(k * k));
+    // M_ΛΛ is exact up to the wider rounding, but atoms that should be dependent are so only up to that of T.
+    const W epsilon = std::numeric_limits<T>::epsilon();
+    const W negligible = W(100 * k) * std::max(epsilon * epsilon, std::numeric_limits<W>::epsilon());
+    std::vector<W> matrix(std::size_t(k * k)), beta(g, g + k);
     Cholesky<W> factor;
     bool definite = true;
     for (Index i = 0; i < k; ++i) {
@@ -312,41 +349,32 @@ std::vector<T> invert(const Problem<T>& problem, const std::int32_t* atoms, Inde
             matrix[std::size_t(i * k + j)] = matrix[std::size_t(j * k + i)] = value + (i == j ? W(problem.lambda2) : W(0));
         }
         const W diagonal = matrix[std::size_t(i * k + i)];
-        definite = definite && factor.append(matrix.data() + i * k, diagonal);
-        // A pivot that is all rounding means dependence, in the caller's arithmetic.
-        if (definite) definite = factor.pivot(i) > W(k) * W(std::numeric_limits<T>::epsilon()) * diagonal;
+        definite = definite && factor.append(matrix.data() + i * k, diagonal) && factor.pivot(i) > negligible * diagonal;
     }
-    std::vector<T> inverse(std::size_t(k * k));
     if (definite) {
-        std::vector<W> column(static_cast<std::size_t>(k));
-        for (Index j = 0; j < k; ++j) {
-            std::fill(column.begin(), column.end(), W(0));
-            column[std::size_t(j)] = 1;
-            factor.solve(column.data());
-            for (Index i = 0; i < k; ++i) inverse[std::size_t(i * k + j)] = T(column[std::size_t(i)]);
-        }
-        return inverse;
+        factor.solve(beta.data());
+        return std::vector<T>(beta.begin(), beta.end());
     }
     std::vector<W> vectors;
     diagonalise(matrix, vectors, k);
     W largest = 0;
     for (Index i = 0; i < k; ++i) largest = std::max(largest, matrix[std::size_t(i * k + i)]);
-    const W cut = W(k) * W(std::numeric_limits<T>::epsilon()) * largest;
+    std::fill(beta.begin(), beta.end(), W(0));
     for (Index e = 0; e < k; ++e) {
         const W value = matrix[std::size_t(e * k + e)];
-        if (value <= cut) continue;
-        for (Index i = 0; i < k; ++i)
-            for (Index j = 0; j < k; ++j)
-                inverse[std::size_t(i * k + j)] += T(vectors[std::size_t(i * k + e)] * vectors[std::size_t(j * k + e)] / value);
+        if (!(value > negligible * largest)) continue;
+        W along = 0;
+        for (Index i = 0; i < k; ++i) along += vectors[std::size_t(i * k + e)] * W(g[i]);
+        for (Index i = 0; i < k; ++i) beta[std::size_t(i)] += vectors[std::size_t(i * k + e)] * along / value;
     }
-    return inverse;
+    return std::vector<T>(beta.begin(), beta.end());
 }
 
 template ExactCode<float> solve_exact(const Problem<float>&, double, Interrupt&);
 template ExactCode<double> solve_exact(const Problem<double>&, double, Interrupt&);
 template double certify(const Problem<float>&, const std::int32_t*, const float*, Index);
 template double certify(const Problem<double>&, const std::int32_t*, const double*, Index);
-template std::vector<float> invert(const Problem<float>&, const std::int32_t*, Index);
-template std::vector<double> invert(const Problem<double>&, const std::int32_t*, Index);
+template std::vector<float> solve_least_norm(const Problem<float>&, const std::int32_t*, Index, const float*);
+template std::vector<double> solve_least_norm(const Problem<double>&, const std::int32_t*, Index, const double*);
 
 }  // namespace taskdict

@@ -42,8 +42,8 @@ ExactCode<T> solve_exact(const Problem<T>& problem, double tolerance, Interrupt&
 template <class T>
 double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k);
 
-// (M_ΛΛ)⁻¹ in rows of k, or the pseudo-inverse if M_ΛΛ is singular to working precision.
+// β with M_ΛΛ β = g; the least-squares solution of least norm if M_ΛΛ is singular up to the rounding of T.
 template <class T>
-std::vector<T> invert(const Problem<T>& problem, const std::int32_t* atoms, Index k);
+std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g);
 
 }  // namespace taskdict

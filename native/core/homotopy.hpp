@@ -40,9 +40,10 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
     int steps = 0;
     while (lambda > lambda1) {
         if (++steps > settings.max_steps) return {Outcome::stuck, steps, 0};
+        if (settings.poll && w.size >= 64) settings.poll(settings.context);
         if (joins >= 0) {
             if (support.size() == w.capacity) return {Outcome::full, steps, 0};
-            const T sign = w.rho[joins] > 0 ? T(1) : T(-1);
+            const T sign = positive || w.rho[joins] > 0 ? T(1) : T(-1);
             if (support.add(joins, sign, sign, settings.dependence) != Joined::yes) return {Outcome::stuck, steps, 0};
         }
         support.apply_inverse(w.sign, w.step);

@@ -18,8 +18,8 @@ inline constexpr int tile_rows = 6;
 template <class T>
 inline constexpr int panel_width = 2 * lanes<T>;
 
-// Features summed in one go: a slice of a panel stays in the first-level cache.
-inline constexpr Index slice_length = 256;
+// Features are summed in slices of at most `slice_length` (types.hpp), then the slices: a slice of a panel stays in the
+// first-level cache, and rounding grows with the length of a slice, not with m.
 
 // Row j of `atoms` (p × m, contiguous) becomes column j % panel_width of panel j / panel_width; the last panel is
 // padded with zeros. `packed` holds round_up(p, panel_width) * m numbers.
@@ -38,7 +38,7 @@ template <class T, int Rows, int Vectors, bool Accumulate>
 inline void multiply_tile(const T* x, Index x_stride, const T* panel, Index length, T* out, Index out_stride) {
     Vector<T> sums[Rows][Vectors];
     for (int r = 0; r < Rows; ++r)
-        for (int v = 0; v < Vectors; ++v) sums[r][v] = Accumulate ? load(out + r * out_stride + v * lanes<T>) : Vector<T>{};
+        for (int v = 0; v < Vectors; ++v) sums[r][v] = Vector<T>{};
     for (Index i = 0; i < length; ++i) {
         Vector<T> d[Vectors];
         for (int v = 0; v < Vectors; ++v) d[v] = load(panel + i * panel_width<T> + v * lanes<T>);
@@ -48,7 +48,10 @@ inline void multiply_tile(const T* x, Index x_stride, const T* panel, Index leng
         }
     }
     for (int r = 0; r < Rows; ++r)
-        for (int v = 0; v < Vectors; ++v) store(out + r * out_stride + v * lanes<T>, sums[r][v]);
+        for (int v = 0; v < Vectors; ++v) {
+            T* to = out + r * out_stride + v * lanes<T>;
+            store(to, Accumulate ? load(to) + sums[r][v] : sums[r][v]);
+        }
 }
 
 // One panel for any number of rows: whole tiles, then a smaller one.

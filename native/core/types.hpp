@@ -12,6 +12,9 @@ inline constexpr Index round_up(Index value, Index multiple) {
     return (value + multiple - 1) / multiple * multiple;
 }
 
+// Features that the products sum in one go.
+inline constexpr Index slice_length = 256;
+
 // Supports have room for a multiple of this many atoms, whatever the width of a vector.
 inline constexpr Index capacity_step = 16;
 
@@ -47,8 +50,10 @@ struct Settings {
     T violation = 0;   // accepted violation of Lemma 1, relative to max(λ1, ‖c‖∞)
     T dependence = 0;  // smallest squared distance of an atom from the span of Λ, relative to its squared norm
     T fraction = 0;    // of the largest violation, for an atom to join
-    Index most = 0;    // atoms that join in one pass, unless tied
+    Index most = 0;    // atoms that join in one pass, unless tied or the support is large already
     int max_steps = 0;
+    void (*poll)(void*) = nullptr;  // called with `context` now and then while the support is large; may throw
+    void* context = nullptr;
 };
 
 enum class Outcome : int {

@@ -30,4 +30,4 @@ def resolve_threads(n_threads: Any) -> int:
         raise TypeError(f"n_threads must be None or a positive integer, got {n_threads!r}.")
     if n_threads < 1:
         raise ValueError(f"n_threads must be None or a positive integer, got {n_threads}.")
-    return int(n_threads)
+    return min(int(n_threads), 1024)  # more cannot help

@@ -228,7 +228,7 @@ def _encode(
             f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {atoms.shape[1]}: "
             "both must have the same number of columns."
         )
-    if method not in METHODS:
+    if not isinstance(method, str) or method not in METHODS:
         raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
     encoder = Encoder(
         atoms,
@@ -260,7 +260,7 @@ def _encode(
 def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
     """Yield X in pieces that the core can read: at once if it needs no conversion, else in blocks of bounded size."""
     if sp.issparse(X):
-        ready = X.dtype == dtype
+        ready = X.dtype == dtype and X.dtype.isnative and X.has_canonical_format
         row_bytes = 16 * max(1, X.nnz // max(1, X.shape[0]))
     else:
         whole_items = all(stride % X.itemsize == 0 for stride in X.strides)
@@ -272,7 +272,11 @@ def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
     rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
     for start in range(0, X.shape[0], rows):
         piece = X[start : start + rows]
-        yield piece.astype(dtype) if sp.issparse(piece) else np.ascontiguousarray(piece, dtype=dtype)
+        with np.errstate(over="ignore"):  # what becomes infinite is reported as such
+            converted: Any = piece.astype(dtype) if sp.issparse(X) else np.ascontiguousarray(piece, dtype=dtype)
+        if sp.issparse(X):
+            converted.sum_duplicates()
+        yield converted
 
 
 def _as_csr(encoded: Encoded, n_components: int) -> sp.csr_array:
@@ -295,9 +299,23 @@ def check_signals(X: Any, name: str = "X") -> Any:
             raise TypeError(
                 f"{name} must be dense or in CSR format, got {X.format.upper()}: call {name}.tocsr() first."
             )
-    else:
-        X = np.asanyarray(X)
-    return _check_real_matrix(X, name)
+        return _check_csr(_check_real_matrix(X, name), name)
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill or drop what is masked first.")
+    return _check_real_matrix(np.asarray(X), name)
+
+
+def _check_csr(X: Any, name: str) -> Any:
+    """Return X if its index arrays are sound: the core trusts them."""
+    indptr, indices = X.indptr, X.indices
+    sound = len(indptr) == X.shape[0] + 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
+    sound = sound and indptr[-1] <= min(len(indices), len(X.data))
+    used = indices[: indptr[-1]] if sound else indices
+    if not sound or (len(used) and (used.min() < 0 or used.max() >= X.shape[1])):
+        raise ValueError(f"{name} is not a valid CSR array: its indices or indptr do not fit its shape {X.shape}.")
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"{name} must have fewer than 2**31 features, got {X.shape[1]}.")
+    return X
 
 
 def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
@@ -311,7 +329,7 @@ def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any
         converted = np.ascontiguousarray(atoms, dtype=dtype)
     if not np.isfinite(converted).all():
         row = int(np.flatnonzero(~np.isfinite(converted).all(axis=1))[0])
-        if np.isfinite(np.asarray(atoms[row], dtype=np.float64)).all():
+        if np.isfinite(atoms[row]).all():
             raise ValueError(f"dictionary must fit the dtype of X, {dtype}, but atom {row} is too large for it.")
         raise ValueError(f"dictionary must be finite, but atom {row} contains NaN or infinity.")
     return converted
@@ -322,7 +340,10 @@ def check_penalty(name: str, value: Any) -> float:
     scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(scalar, (bool, np.bool_)) or not isinstance(scalar, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
-    number = float(scalar)
+    try:
+        number = float(scalar)
+    except OverflowError:
+        number = math.inf
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be finite and at least 0, got {number}.")
     return number

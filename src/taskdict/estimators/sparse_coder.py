@@ -10,7 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
-from taskdict.coding import check_dictionary, sparse_encode
+from taskdict.coding import check_dictionary, check_signals, sparse_encode
 
 
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
@@ -85,7 +85,7 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         """
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
         single = getattr(self.dictionary, "dtype", None) == np.float32
-        self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64))
+        self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
         self._encode(X[:1])  # every argument is checked before any work is done
         return self
 
@@ -120,11 +120,11 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X : array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        if np.ndim(codes) != 2 and not sp.issparse(codes):
-            raise ValueError(f"codes must have two dimensions, got {np.ndim(codes)}.")
+        codes = check_signals(codes.tocsr() if sp.issparse(codes) else codes, "codes")
         if codes.shape[1] != self._n_features_out:
             raise ValueError(f"codes must have {self._n_features_out} columns, one per atom, got {codes.shape[1]}.")
-        signals: NDArray[Any] = codes @ self.components_.astype(codes.dtype, copy=False)
+        dtype = np.float32 if codes.dtype == np.float32 else np.float64
+        signals: NDArray[Any] = codes @ self.components_.astype(dtype, copy=False)
         return signals
 
     def _encode(self, X: Any) -> sp.csr_array:
