@@ -37,6 +37,7 @@ def cpu_name() -> str:
 
 
 def timed(function):
+    time.sleep(0.3)  # the threads of the one before have gone to sleep; BLAS and OpenMP let theirs spin for a while
     start = time.perf_counter()
     result = function()
     return result, time.perf_counter() - start

@@ -136,7 +136,8 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
             return {Outcome::solved, pass, scale > 0 && worst > 0 ? worst / scale : 0};
         }
         if (settings.poll && w.size >= 64) settings.poll(settings.context);
-        const Index most = settings.most + support.size() / 4;
+        const Index quarter = support.size() / 4;
+        const Index most = quarter > settings.most ? quarter : settings.most;
         Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, most, w.found);
         Index added = 0;
         for (Index f = 0; f < found; ++f) {

@@ -203,9 +203,10 @@ class Encoder {
     Gram<double> gram_precise_;
 };
 
-// Threads worth starting for so many microseconds of work: starting one costs some tens.
+// Threads worth starting for so many microseconds of work. Starting one costs some tens, but where others keep the cores busy,
+// waiting for it may cost far more.
 inline int worthwhile_threads(int n_threads, double microseconds) {
-    return int(std::clamp(microseconds / 100, 1.0, double(n_threads)));
+    return int(std::clamp(microseconds / 400, 1.0, double(n_threads)));
 }
 
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.

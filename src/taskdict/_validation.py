@@ -1,0 +1,83 @@
+"""Checks of arguments: each error names the argument, what it was, what it must be, and what to do."""
+
+from __future__ import annotations
+
+import math
+import numbers
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+
+def check_signals(X: Any, name: str = "X") -> Any:
+    """Return X as a two-dimensional real array or CSR array, without a copy; finiteness is left to the core."""
+    if sp.issparse(X):
+        if X.format != "csr":
+            raise TypeError(
+                f"{name} must be dense or in CSR format, got {X.format.upper()}: call {name}.tocsr() first."
+            )
+        return _check_csr(_check_real_matrix(X, name), name)
+    if isinstance(X, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill or drop what is masked first.")
+    return _check_real_matrix(np.asarray(X), name)
+
+
+def _check_csr(X: Any, name: str) -> Any:
+    """Return X if its index arrays are sound: the core trusts them."""
+    indptr, indices = X.indptr, X.indices
+    sound = len(indptr) == X.shape[0] + 1 and indptr[0] == 0 and (np.diff(indptr) >= 0).all()
+    sound = sound and indptr[-1] <= min(len(indices), len(X.data))
+    used = indices[: indptr[-1]] if sound else indices
+    if not sound or (len(used) and (used.min() < 0 or used.max() >= X.shape[1])):
+        raise ValueError(f"{name} is not a valid CSR array: its indices or indptr do not fit its shape {X.shape}.")
+    if X.shape[1] > np.iinfo(np.int32).max:
+        raise ValueError(f"{name} must have fewer than 2**31 features, got {X.shape[1]}.")
+    return X
+
+
+def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
+    """Return the atoms as a finite C-contiguous matrix of the given dtype."""
+    if sp.issparse(dictionary):
+        raise TypeError("dictionary must be dense, got a sparse array: call dictionary.toarray() first.")
+    atoms = _check_real_matrix(np.asarray(dictionary), "dictionary")
+    if atoms.size == 0:
+        raise ValueError(f"dictionary must have at least one atom and one feature, got shape {atoms.shape}.")
+    with np.errstate(over="ignore"):
+        converted = np.ascontiguousarray(atoms, dtype=dtype)
+    if not np.isfinite(converted).all():
+        row = int(np.flatnonzero(~np.isfinite(converted).all(axis=1))[0])
+        if np.isfinite(atoms[row]).all():
+            raise ValueError(f"dictionary must fit the dtype of X, {dtype}, but atom {row} is too large for it.")
+        raise ValueError(f"dictionary must be finite, but atom {row} contains NaN or infinity.")
+    return converted
+
+
+def check_penalty(name: str, value: Any) -> float:
+    """Return a penalty as a finite non-negative float."""
+    scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
+    if isinstance(scalar, (bool, np.bool_)) or not isinstance(scalar, numbers.Real):
+        raise TypeError(f"{name} must be a real number, got {value!r}.")
+    try:
+        number = float(scalar)
+    except OverflowError:
+        number = math.inf
+    if not math.isfinite(number) or number < 0:
+        raise ValueError(f"{name} must be finite and at least 0, got {number}.")
+    return number
+
+
+def check_flag(name: str, value: Any) -> bool:
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True or False, got {value!r}.")
+    return bool(value)
+
+
+def _check_real_matrix(array: Any, name: str) -> Any:
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}.")
+    if array.ndim != 2:
+        hint = f" For a single signal, pass {name}.reshape(1, -1)." if array.ndim == 1 else ""
+        raise ValueError(f"{name} must have two dimensions (rows are vectors), got shape {array.shape}.{hint}")
+    return array
