@@ -22,18 +22,12 @@ from sklearn.decomposition import sparse_encode as sklearn_encode
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
+from machine import cpu_name
 from taskdict import _core
 from workloads import Workload, workloads
 
 CHECKED = 2000  # signals whose codes are checked for optimality
 SKLEARN_SIGNALS = {"lasso_lars": 150, "lasso_cd": 400}  # scikit-learn encodes only so many; its time is scaled
-
-
-def cpu_name() -> str:
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
 
 
 def timed(function):

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import concurrent.futures
 import multiprocessing
+import os
 import time
+from pathlib import Path
 
 import joblib
 import numpy as np
 
 import taskdict as td
+from machine import cpu_name
 
 
 def problem(n: int, m: int = 100, p: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -44,24 +47,31 @@ def many_calls(jobs: int, X: np.ndarray, D: np.ndarray, n_threads: int | None, p
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--repeats", type=int, default=15)
-    repeats = parser.parse_args().repeats
-    print("| case | time with one thread / by default |\n|---|---|")
+    parser.add_argument("--output", type=Path, help="write the table to this file as well")
+    options = parser.parse_args()
+    repeats = options.repeats
+    lines = []
+
+    def show(line: str) -> None:
+        lines.append(line)
+        print(line, flush=True)
+
+    show(f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores; {time.strftime('%Y-%m-%d')}, medians of {repeats}\n")
+    show("| case | time with one thread / by default |\n|---|---|")
 
     for n in (1, 10, 30, 100, 200, 1000, 20000):
         X, D = problem(n)
-        print(f"| {n} signals | {ratio(lambda t, X=X, D=D: seconds(X, D, t), repeats):.2f} |", flush=True)
+        show(f"| {n} signals | {ratio(lambda t, X=X, D=D: seconds(X, D, t), repeats):.2f} |")
 
     X, D = problem(2000)
     square = np.ones((600, 600), dtype=np.float32)
     after_blas = ratio(lambda t: seconds(X, D, t, lambda: square @ square), repeats)
-    print(f"| right after a product in NumPy's BLAS | {after_blas:.2f} |")
+    show(f"| right after a product in NumPy's BLAS | {after_blas:.2f} |")
 
     with concurrent.futures.ThreadPoolExecutor(2) as pool:
-        print(
-            f"| two Python threads at once | {ratio(lambda t: many_calls(8, X, D, t, pool), repeats):.2f} |", flush=True
-        )
+        show(f"| two Python threads at once | {ratio(lambda t: many_calls(8, X, D, t, pool), repeats):.2f} |")
     with multiprocessing.get_context("fork").Pool(1) as pool:
-        print(f"| after fork | {ratio(lambda t: pool.apply(seconds, (X, D, t)), repeats):.2f} |", flush=True)
+        show(f"| after fork | {ratio(lambda t: pool.apply(seconds, (X, D, t)), repeats):.2f} |")
     with joblib.parallel_config(backend="loky", n_jobs=2):
 
         def in_workers(n_threads: int | None) -> float:
@@ -70,7 +80,10 @@ def main() -> None:
             return time.perf_counter() - start
 
         in_workers(1)
-        print(f"| in two joblib workers | {ratio(in_workers, repeats):.2f} |", flush=True)
+        show(f"| in two joblib workers | {ratio(in_workers, repeats):.2f} |")
+
+    if options.output:
+        options.output.write_text("\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

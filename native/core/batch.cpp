@@ -1,5 +1,10 @@
 #include "batch.hpp"
 
+#include <atomic>
+#include <exception>
+#include <map>
+#include <mutex>
+
 namespace taskdict {
 namespace {
 
@@ -22,7 +27,7 @@ struct Block {
     Array<T> x;
     Array<float> narrow;
     Array<float> c;
-    std::vector<Loaded<T>> loaded;
+    std::vector<Loaded> loaded;
 };
 
 template <class T>
@@ -30,7 +35,7 @@ void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index
     const Index m = encoder.features();
     for (Index r = 0; r < rows; ++r) {
         const T* x = signals.data + (first + r) * signals.row_step;
-        Loaded<T>& loaded = block.loaded[std::size_t(r)];
+        Loaded& loaded = block.loaded[std::size_t(r)];
         loaded = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr);
         if (!loaded.finite) throw BadSignal{first + r};
     }
@@ -46,7 +51,7 @@ void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Inde
         const std::int64_t start = signals.indptr[first + r], count = signals.indptr[first + r + 1] - start;
         const std::int32_t* indices = signals.indices + start;
         scaled.resize(std::size_t(count));
-        Loaded<T>& loaded = block.loaded[std::size_t(r)];
+        Loaded& loaded = block.loaded[std::size_t(r)];
         loaded = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr));
         if (!loaded.finite) throw BadSignal{first + r};
         T* x = block.x.data() + r * m;
@@ -74,7 +79,7 @@ class Writer {
   public:
     explicit Writer(Index p) : marks_(std::size_t((p + 63) / 64)), place_(std::size_t(p)) {}
 
-    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded<T>& loaded, const typename Encoder<T>::Scratch& scratch,
+    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded& loaded, const typename Encoder<T>::Scratch& scratch,
                Codes<T>& codes) {
         for (Index i = 0; i < code.size; ++i) {
             const auto atom = std::size_t(code.atoms[i]);
@@ -188,6 +193,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
     std::exception_ptr cause;  // what went wrong first; the other threads then stop as if interrupted
     // One long task per thread: scratch is made once, blocks are taken as they come.
     in_threads(std::min<Index>(n_threads, blocks), n_threads, [&](Index) {
+        if (next.load() >= blocks) return;
         try {
             typename Encoder<T>::Scratch scratch(encoder);
             Block<T> block(encoder, size);
@@ -201,7 +207,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
                     if (r % 8 == 0) interrupt.poll();
                     if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
                     const T* x = block.x.data() + r * encoder.features();
-                    const Loaded<T>& loaded = block.loaded[std::size_t(r)];
+                    const Loaded& loaded = block.loaded[std::size_t(r)];
                     const Code<T> code = encoder.encode(x, loaded, block.c.data() + r * encoder.stride(), scratch, interrupt);
                     writer.write(encoder, code, x, loaded, scratch, *part);
                 }

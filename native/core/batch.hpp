@@ -1,9 +1,7 @@
 // Many signals: blocks shared by threads, codes gathered in order, and the adjoint on their active sets.
 #pragma once
 
-#include <map>
 #include <memory>
-#include <mutex>
 
 #include "encoder.hpp"
 

@@ -1,14 +1,5 @@
 #include "encoder.hpp"
 
-#if defined(__linux__)
-#include <sched.h>
-#endif
-
-#include <atomic>
-#include <exception>
-#include <mutex>
-#include <thread>
-
 namespace taskdict {
 namespace {
 
@@ -54,66 +45,6 @@ Array<S> pack(const Kernels<S>& kernels, const S* atoms, Index p, Index m) {
 
 }  // namespace
 
-#if defined(__linux__)
-// Puts each new thread on a core of its own next to the caller's. Left alone, the system may well start it on the
-// caller's core and leave another to threads that only spin, as those of BLAS and OpenMP do for a while after a call.
-class Spread {
-  public:
-    Spread() : usable_(sched_getaffinity(0, sizeof allowed_, &allowed_) == 0), here_(sched_getcpu()) {}
-
-    void place(int nth) const {
-        if (!usable_ || here_ < 0) return;
-        int cpu = here_;
-        for (int left = nth % CPU_COUNT(&allowed_); left > 0; --left) do
-                cpu = (cpu + 1) % CPU_SETSIZE;
-            while (!CPU_ISSET(cpu, &allowed_));
-        cpu_set_t one;
-        CPU_ZERO(&one);
-        CPU_SET(cpu, &one);
-        if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed_, &allowed_);
-    }
-
-  private:
-    cpu_set_t allowed_;
-    bool usable_;
-    int here_;
-};
-#else
-struct Spread {
-    void place(int) const {}
-};
-#endif
-
-void in_threads(Index count, int n_threads, const std::function<void(Index)>& body) {
-    std::atomic<Index> next = 0;
-    std::mutex mutex;
-    std::exception_ptr error;
-    const auto work = [&] {
-        try {
-            for (Index i; (i = next.fetch_add(1)) < count;) body(i);
-        } catch (...) {
-            next.store(count);
-            const std::lock_guard lock(mutex);
-            if (!error) error = std::current_exception();
-        }
-    };
-    std::vector<std::thread> threads;
-    const Spread spread;
-    for (Index t = 1; t < std::min<Index>(n_threads, count); ++t) {
-        try {
-            threads.emplace_back([&work, &spread, t] {
-                spread.place(int(t));
-                work();
-            });
-        } catch (const std::system_error&) {
-            break;  // the system has no more threads: the others do the work
-        }
-    }
-    work();
-    for (std::thread& thread : threads) thread.join();
-    if (error) std::rethrow_exception(error);
-}
-
 template <class T>
 Encoder<T>::Scratch::Scratch(const Encoder& encoder) : fast(encoder.p_, encoder.gram_fast_.stride, std::min<Index>(encoder.p_, 64)) {}
 
@@ -123,7 +54,7 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     const Kernels<T>& kernels = isa_.kernels<T>();
     const Kernels<float>& fast = isa_.single_precision;
     if constexpr (is_double) atoms_fast_ = Array<float>(p * m);
-    const Loaded<T> loaded = load_scaled(atoms, 1, p * m, atoms_.data(), atoms_fast_.data());
+    const Loaded loaded = load_scaled(atoms, 1, p * m, atoms_.data(), atoms_fast_.data());
     scale_ = loaded.scale;
     lambda2_ = parameters.lambda2 / scale_ / scale_;
     if (loaded.wide || lambda2_ > 1e30) {
@@ -197,7 +128,7 @@ Solution<S> Encoder<T>::run(Room<S>& room, const Gram<S>& gram, const S* c, S la
 }
 
 template <class T>
-Code<T> Encoder<T>::encode(const T* x, const Loaded<T>& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const {
+Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const {
     const double lambda1 = parameters_.lambda1 / scale_ / loaded.scale, norm = loaded.norm;
     scratch.source = Scratch::Source::fast;
     if (only_exact_ || loaded.wide) return encode_exact(x, lambda1, 0, scratch, interrupt);

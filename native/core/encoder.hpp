@@ -17,6 +17,7 @@
 #include "interrupt.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
+#include "threads.hpp"
 
 namespace taskdict {
 
@@ -89,7 +90,6 @@ struct Code {
 
 // Loads one vector into a contiguous row, scaled by a power of two if its entries are far from 1. The vector is then
 // `scale` · out. If it spans so many magnitudes that scaling would lose small entries, it is `wide` and stays as it is.
-template <class T>
 struct Loaded {
     double scale = 1;
     double norm = 0;  // of `out`
@@ -98,9 +98,9 @@ struct Loaded {
 };
 
 template <class T>
-Loaded<T> load_scaled(const T* x, Index step, Index m, T* out, float* narrow) {
+Loaded load_scaled(const T* x, Index step, Index m, T* out, float* narrow) {
     const auto load = instruction_set().kernels<T>().load_signal;
-    Loaded<T> loaded;
+    Loaded loaded;
     Magnitude magnitude = load(x, step, m, T(1), out, narrow);
     loaded.finite = !std::isnan(magnitude.top);
     if (loaded.finite && magnitude.top > 0 && !(magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) {
@@ -153,10 +153,10 @@ class Encoder {
     void correlate_sparse(const std::int32_t* indices, const float* values, Index count, float* c) const;
 
     // Encodes one loaded signal with its correlations c.
-    Code<T> encode(const T* x, const Loaded<T>& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const;
+    Code<T> encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const;
 
     // The violation of Lemma 1 by a code of the scaled problem for this signal.
-    double violation(const T* x, const Loaded<T>& loaded, const std::vector<std::int32_t>& atoms, const std::vector<T>& alpha) const {
+    double violation(const T* x, const Loaded& loaded, const std::vector<std::int32_t>& atoms, const std::vector<T>& alpha) const {
         return certify(problem(x, parameters_.lambda1 / scale_ / loaded.scale), atoms.data(), alpha.data(), Index(atoms.size()));
     }
 
@@ -202,14 +202,5 @@ class Encoder {
     Gram<float> gram_fast_;
     Gram<double> gram_precise_;
 };
-
-// Threads worth starting for so many microseconds of work. Starting one costs some tens, but where others keep the cores busy,
-// waiting for it may cost far more.
-inline int worthwhile_threads(int n_threads, double microseconds) {
-    return int(std::clamp(microseconds / 400, 1.0, double(n_threads)));
-}
-
-// Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
-void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
 
 }  // namespace taskdict

@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
 import numbers
 import os
 from typing import Any
 
 import joblib
+
+
+@functools.cache
+def _usable_cores() -> int:
+    """Return the cores of this process by quota and affinity at its start; looking them up takes a while."""
+    return int(joblib.cpu_count())
 
 
 def available_threads() -> int:
@@ -15,7 +22,7 @@ def available_threads() -> int:
     The cores this process may run on (CPU affinity, cgroup quotas, ``LOKY_MAX_CPU_COUNT``), and no more than
     ``OMP_NUM_THREADS``, which joblib sets in its workers.
     """
-    count = int(joblib.cpu_count())
+    count = min(_usable_cores(), len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 1 << 16)
     limit = os.environ.get("OMP_NUM_THREADS", "").split(",")[0].strip()
     if limit.isdigit() and int(limit) > 0:
         count = min(count, int(limit))
