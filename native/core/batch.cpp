@@ -191,15 +191,15 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
     std::atomic<Index> next = 0;
     std::mutex mutex;
     std::exception_ptr cause;  // what went wrong first; the other threads then stop as if interrupted
-    // One long task per thread: scratch is made once, blocks are taken as they come.
-    in_threads(std::min<Index>(n_threads, blocks), n_threads, [&](Index) {
-        if (next.load() >= blocks) return;
+    // Scratch is made once per thread, blocks are taken as they come.
+    const auto take_blocks = [&] {
+        if (next.load() >= blocks || interrupt.stopped()) return;
         try {
             typename Encoder<T>::Scratch scratch(encoder);
             Block<T> block(encoder, size);
             Writer<T> writer(encoder.atoms());
             for (Index b = next.fetch_add(1), upcoming; b < blocks; b = upcoming) {
-                upcoming = next.fetch_add(1);
+                upcoming = should_retire() ? blocks : next.fetch_add(1);
                 const Index first = b * size, rows = std::min(size, signals.rows - first);
                 load_block(encoder, signals, first, rows, block);
                 auto part = std::make_unique<Codes<T>>(codes.keep_factors);
@@ -220,7 +220,9 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
             if (!cause) cause = std::current_exception();
             interrupt.stop();
         }
-    });
+    };
+    in_threads(std::min<Index>(n_threads, blocks), n_threads, [&](Index) { take_blocks(); });
+    take_blocks();  // what helpers that retired early have left
     if (cause) std::rethrow_exception(cause);
     if (interrupt.stopped()) throw Interrupted{};
 }

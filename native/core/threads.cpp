@@ -47,26 +47,20 @@ struct Spread {
 };
 #endif
 
-// Counts the threads of this process that are at work, the caller's and its helpers. Calls that run at the same time share
-// the cores: one that finds others at work takes fewer helpers.
-class AtWork {
-  public:
-    static inline std::atomic<int> threads = 0;
-
-    explicit AtWork(int wanted) : helpers(std::max(0, wanted - 1 - threads.fetch_add(1))) { threads += helpers; }
-    ~AtWork() { threads -= helpers + 1; }
-    AtWork(const AtWork&) = delete;
-    AtWork& operator=(const AtWork&) = delete;
-
-    const int helpers;
-};
+// The threads of this process that are at work, callers and their helpers.
+std::atomic<int> at_work = 0;
+thread_local int helper_of = 0;  // the number of threads that this helper's caller may use, 0 for a caller
 
 #if defined(__unix__) || defined(__APPLE__)
 // The threads of the parent are not there after a fork.
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { AtWork::threads = 0; });
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { at_work = 0; });
 #endif
 
 }  // namespace
+
+bool should_retire() {
+    return helper_of > 0 && at_work.load() > helper_of;
+}
 
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body) {
     std::atomic<Index> next = 0;
@@ -74,7 +68,7 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
     std::exception_ptr error;
     const auto work = [&] {
         try {
-            for (Index i; (i = next.fetch_add(1)) < count;) body(i);
+            for (Index i; !should_retire() && (i = next.fetch_add(1)) < count;) body(i);
         } catch (...) {
             next.store(count);
             const std::lock_guard lock(mutex);
@@ -83,19 +77,25 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
     };
     std::vector<std::thread> threads;
     const Spread spread;
-    const AtWork at_work(int(std::min<Index>(n_threads, count)));
-    for (int t = 1; t <= at_work.helpers; ++t) {
+    // Calls that run at the same time share the cores: one that finds others at work takes fewer helpers.
+    const int helpers = std::max(0, int(std::min<Index>(n_threads, count)) - 1 - at_work.fetch_add(1));
+    at_work += helpers;
+    for (int t = 1; t <= helpers; ++t) {
         try {
-            threads.emplace_back([&work, &spread, t] {
+            threads.emplace_back([&work, &spread, t, n_threads] {
+                helper_of = n_threads;
                 spread.place(t);
                 work();
+                --at_work;
             });
         } catch (const std::system_error&) {
+            at_work -= helpers - t + 1;
             break;  // the system has no more threads: the others do the work
         }
     }
     work();
     for (std::thread& thread : threads) thread.join();
+    --at_work;
     if (error) std::rethrow_exception(error);
 }
 

@@ -15,6 +15,9 @@ inline int worthwhile_threads(int n_threads, double microseconds) {
     return int(std::clamp(microseconds / 400, 1.0, double(n_threads)));
 }
 
+// Whether this thread is a helper and should end its task early, since other calls have come to need the cores.
+bool should_retire();
+
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
 
