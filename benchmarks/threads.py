@@ -46,7 +46,7 @@ def many_calls(jobs: int, X: np.ndarray, D: np.ndarray, n_threads: int | None, p
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--repeats", type=int, default=15)
+    parser.add_argument("--repeats", type=int, default=41)
     parser.add_argument("--output", type=Path, help="write the table to this file as well")
     options = parser.parse_args()
     repeats = options.repeats
