@@ -150,24 +150,25 @@ class ProximalPoint {
     }
 
     void add(std::int32_t atom, W sign, W residual, W delta) {
-        if (!append_factor(atom, delta)) return;
+        std::vector<W> products(atoms_.size());
+        for (std::size_t i = 0; i < products.size(); ++i) products[i] = dot<W>(atom_at(atom), atom_at(atoms_[i]), problem_.m);
+        if (!append_factor(atom, products, delta)) return;
         atoms_.push_back(atom);
+        products_.push_back(std::move(products));
         alpha_.push_back(0);
         sign_.push_back(sign);
         residual_.push_back(residual);
         inside_[std::size_t(atom)] = true;
     }
 
-    bool append_factor(std::int32_t atom, W delta) {
-        std::vector<W> column(std::size_t(factor_.size()));
-        for (std::size_t i = 0; i < column.size(); ++i) column[i] = dot<W>(atom_at(atom), atom_at(atoms_[i]), problem_.m);
-        return factor_.append(column.data(), (1 + delta) * square_[std::size_t(atom)] + W(problem_.lambda2));
+    bool append_factor(std::int32_t atom, const std::vector<W>& products, W delta) {
+        return factor_.append(products.data(), (1 + delta) * square_[std::size_t(atom)] + W(problem_.lambda2));
     }
 
     void refactor(std::size_t from, W delta) {
         factor_.truncate(Index(from));
         for (std::size_t i = from; i < atoms_.size(); ++i)
-            if (!append_factor(atoms_[i], delta)) {
+            if (!append_factor(atoms_[i], products_[i], delta)) {
                 erase(i);
                 --i;
             }
@@ -175,6 +176,8 @@ class ProximalPoint {
 
     void erase(std::size_t i) {
         inside_[std::size_t(atoms_[i])] = false;
+        products_.erase(products_.begin() + std::ptrdiff_t(i));
+        for (std::size_t j = i; j < products_.size(); ++j) products_[j].erase(products_[j].begin() + std::ptrdiff_t(i));
         atoms_.erase(atoms_.begin() + std::ptrdiff_t(i));
         alpha_.erase(alpha_.begin() + std::ptrdiff_t(i));
         sign_.erase(sign_.begin() + std::ptrdiff_t(i));
@@ -263,6 +266,7 @@ class ProximalPoint {
     std::vector<char> inside_;
     std::vector<std::int32_t> atoms_;
     std::vector<W> alpha_, sign_, residual_;
+    std::vector<std::vector<W>> products_;  // of each active atom with those before it
     Cholesky<W> factor_;
 };
 

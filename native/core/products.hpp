@@ -66,7 +66,7 @@ inline void multiply_panel(Index rows, const T* x, Index x_stride, const T* pane
 template <class T, bool Accumulate>
 inline void multiply_slice(Index rows, const T* x, Index x_stride, const T* panel, bool narrow, Index length, T* out, Index out_stride) {
     if (narrow)
-        multiply_panel<T, 1, Accumulate>(rows, x, x_stride, panel, length, out, out_stride);
+        multiply_panel<T, 1, Accumulate, 2 * tile_rows>(rows, x, x_stride, panel, length, out, out_stride);
     else
         multiply_panel<T, 2, Accumulate>(rows, x, x_stride, panel, length, out, out_stride);
 }
