@@ -155,8 +155,7 @@ def test_ridge_has_a_closed_form():
     np.testing.assert_allclose(codes.toarray(), expected, atol=1e-12)
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_float32_and_float64_agree(dtype):
+def test_float32_and_float64_agree():
     X, D = random_problem(200, 30, 60)
     X32, D32 = X.astype(np.float32), D.astype(np.float32)
     single = td.sparse_encode(X32, D32, lambda1=0.1, lambda2=0.01)

@@ -1,1 +1,0 @@
-"""Warnings are errors (see pyproject.toml); nothing else is shared here."""
