@@ -12,9 +12,6 @@ extern const InstructionSet instructions;
 namespace avx2 {
 extern const InstructionSet instructions;
 }
-namespace avx512 {
-extern const InstructionSet instructions;
-}
 #endif
 
 namespace {
@@ -24,7 +21,6 @@ const InstructionSet& choose() {
     [[maybe_unused]] const auto allowed = [wanted](const InstructionSet& set) { return !wanted || std::strcmp(wanted, set.name) == 0; };
 #if defined(TASKDICT_X86)
     __builtin_cpu_init();
-    if (__builtin_cpu_supports("avx512f") && allowed(avx512::instructions)) return avx512::instructions;
     if (__builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && allowed(avx2::instructions)) return avx2::instructions;
 #endif
     return baseline::instructions;

@@ -9,11 +9,7 @@
 namespace taskdict::TASKDICT_ISA {
 
 // A tile of tile_rows × (2 vectors) sums fills the vector registers.
-#if defined(__AVX512F__)
-inline constexpr int tile_rows = 12;
-#else
 inline constexpr int tile_rows = 6;
-#endif
 
 template <class T>
 inline constexpr int panel_width = 2 * lanes<T>;

@@ -18,9 +18,7 @@
 
 namespace taskdict::TASKDICT_ISA {
 
-#if defined(__AVX512F__)
-inline constexpr int vector_bytes = 64;
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
 inline constexpr int vector_bytes = 32;
 #else
 inline constexpr int vector_bytes = 16;
@@ -87,12 +85,7 @@ inline T total(Vector<T> value) {
 // One bit per lane in which a > b.
 template <class T>
 inline unsigned greater_mask(Vector<T> a, Vector<T> b) {
-#if defined(__AVX512F__)
-    if constexpr (sizeof(T) == 4)
-        return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
-    else
-        return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_GT_OQ);
-#elif defined(__AVX2__)
+#if defined(__AVX2__)
     if constexpr (sizeof(T) == 4)
         return _mm256_movemask_ps((__m256)(a > b));
     else

@@ -14,6 +14,7 @@ from taskdict._validation import check_dictionary, check_signals
 from taskdict.coding import sparse_encode
 
 
+# scikit-learn has no types, so its base classes are Any to mypy.
 class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Encode signals on a fixed dictionary with the elastic net.
 
