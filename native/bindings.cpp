@@ -4,7 +4,9 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include "core/atoms.hpp"
 #include "core/batch.hpp"
+#include "core/sums.hpp"
 
 namespace nb = nanobind;
 using namespace taskdict;
@@ -15,6 +17,8 @@ template <class T>
 using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
 template <class T>
 using Contiguous = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
+template <class T>
+using Writable = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
 template <class T>
 using List = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
 
@@ -47,6 +51,10 @@ nb::object hand_over(Growing<T>& numbers) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
 }
 
+Supports supports_of(const List<std::int64_t>& indptr, const List<std::int32_t>& indices, Index atoms) {
+    return {indptr.data(), indices.data(), Index(indptr.shape(0)) - 1, atoms};
+}
+
 template <class T>
 void bind(nb::module_& module, const char* encoder_name, const char* codes_name) {
     nb::class_<Codes<T>>(module, codes_name).def(nb::init<bool>(), nb::arg("keep_factors")).def("release", [](Codes<T>& codes) {
@@ -74,6 +82,26 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                  const SparseSignals<T> signals = {values.data(), indptr.data(), indices.data(), Index(indptr.shape(0)) - 1};
                  without_gil([&](Interrupt& interrupt) { encode(encoder, signals, codes, n_threads, interrupt); });
              })
+        .def("duplicates",
+             [](const Encoder<T>& encoder, double cosine) {
+                 Growing<std::int32_t> out;
+                 {
+                     const nb::gil_scoped_release release;
+                     const std::vector<std::int32_t> found = encoder.duplicates(cosine);
+                     out.append(found.data(), Index(found.size()));
+                 }
+                 return hand_over(out);
+             })
+        .def("objectives",
+             [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Contiguous<T> x, int n_threads) {
+                 Growing<double> out;
+                 out.extend(Index(indptr.shape(0)) - 1);
+                 {
+                     const nb::gil_scoped_release release;
+                     objectives(encoder, supports_of(indptr, indices, encoder.atoms()), values.data(), x.data(), out.data(), n_threads);
+                 }
+                 return hand_over(out);
+             })
         .def("solve_adjoint", [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g,
                                  int n_threads) {
             Growing<T> beta;
@@ -84,6 +112,36 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
             }
             return hand_over(beta);
         });
+
+    // What is written to must not be a converted copy, hence noconvert().
+    module.def(
+        "sum_outer",
+        [](List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Contiguous<T> x, T fade, Contiguous<T> before, Writable<T> after,
+           int n_threads) {
+            const nb::gil_scoped_release release;
+            sum_outer(supports_of(indptr, indices, Index(after.shape(0))), values.data(), x.data(), Index(x.shape(1)), fade, before.data(),
+                      after.data(), n_threads);
+        },
+        nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("x"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
+        nb::arg("n_threads"));
+    module.def(
+        "sum_outer_sparse",
+        [](List<std::int64_t> indptr, List<std::int32_t> indices, List<T> left, List<T> right, T fade, Contiguous<T> before, Writable<T> after,
+           int n_threads) {
+            const nb::gil_scoped_release release;
+            sum_outer_sparse(supports_of(indptr, indices, Index(after.shape(0))), left.data(), right.data(), fade, before.data(), after.data(),
+                             n_threads);
+        },
+        nb::arg("indptr"), nb::arg("indices"), nb::arg("left"), nb::arg("right"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
+        nb::arg("n_threads"));
+    module.def(
+        "update_atoms",
+        [](Writable<T> atoms, Contiguous<T> A, Contiguous<T> B, bool positive, int n_threads) {
+            without_gil([&](Interrupt& interrupt) {
+                update_atoms(atoms.data(), A.data(), B.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), positive, n_threads, interrupt);
+            });
+        },
+        nb::arg("atoms").noconvert(), nb::arg("A"), nb::arg("B"), nb::arg("positive"), nb::arg("n_threads"));
 }
 
 }  // namespace

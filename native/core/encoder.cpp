@@ -1,5 +1,7 @@
 #include "encoder.hpp"
 
+#include "norms.hpp"
+
 namespace taskdict {
 namespace {
 
@@ -63,12 +65,7 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
         lambda2_ = parameters.lambda2;
         std::copy_n(atoms, p * m, atoms_.data());
     }
-    for (Index j = 0; j < p; ++j) {
-        const T* atom = atoms_.data() + j * m;
-        double square = 0;
-        for (Index i = 0; i < m; ++i) square += double(atom[i]) * double(atom[i]);
-        atom_top_ = std::max(atom_top_, std::sqrt(square));
-    }
+    for (Index j = 0; j < p; ++j) atom_top_ = std::max(atom_top_, std::sqrt(squared_norm(atoms_.data() + j * m, m)));
     gram_top_ = atom_top_ * atom_top_ + lambda2_;
 
     const float* atoms_fast;
@@ -244,6 +241,23 @@ std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>
     if (k == code.size && scratch.source == Scratch::Source::fast) copy(scratch.fast.view);
     if (k == code.size && scratch.source == Scratch::Source::precise) copy(scratch.precise.front().view);
     return result;
+}
+
+template <class T>
+std::vector<std::int32_t> Encoder<T>::duplicates(double cosine) const {
+    std::vector<T> lengths;
+    for (Index j = 0; j < p_; ++j) lengths.push_back(T(std::sqrt(squared_norm(atoms_.data() + j * m_, m_) * cosine)));
+    std::vector<std::int32_t> found;
+    for (Index j = 1; j < p_; ++j) {
+        const T* products = gram_row(j);
+        bool duplicate = false;
+        for (Index i = 0; i < j; ++i) {
+            const T product = parameters_.positive ? products[i] : std::fabs(products[i]);
+            duplicate |= product >= lengths[std::size_t(j)] * lengths[std::size_t(i)] && product > 0;
+        }
+        if (duplicate) found.push_back(std::int32_t(j));
+    }
+    return found;
 }
 
 template class Encoder<float>;

@@ -20,6 +20,44 @@ void add_rows(const T* table, Index stride, const std::int32_t* rows, const T* w
 }
 
 template <class T>
+inline constexpr int slice_vectors = 8;
+
+// after = fade · before + Σ_i weights[i] · table[rows[i]] for the first `length` numbers of each row, at most slice_vectors
+// vectors; nothing needs to be aligned. With fade = 0, `before` is not read.
+template <class T>
+void add_slices(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, Index length, T fade, const T* before,
+                T* after) {
+    const auto sum = [&](auto n, Index start) {
+        Vector<T> sums[n.value] = {};
+        for (Index i = 0; i < count; ++i) {
+            const Vector<T> weight = broadcast(weights[i]);
+            const T* row = table + rows[i] * stride + start;
+            for (int v = 0; v < n.value; ++v) sums[v] += weight * load_unaligned(row + v * lanes<T>);
+        }
+        for (int v = 0; v < n.value; ++v) {
+            const Index at = start + v * lanes<T>;
+            if (fade != 0) sums[v] += fade * load_unaligned(before + at);
+            *reinterpret_cast<typename Simd<T>::Unaligned*>(after + at) = sums[v];
+        }
+    };
+    const Index vectors = length / lanes<T>;
+    if (vectors == slice_vectors<T>)
+        sum(Count<slice_vectors<T>>{}, 0);
+    else
+        in_groups(vectors, [&](auto n, Index first) { sum(n, first * lanes<T>); });
+    if (length % lanes<T> == 0) return;
+    if (vectors > 0) {
+        sum(Count<1>{}, length - lanes<T>);  // computes some numbers again, to the same bits
+    } else {
+        for (Index at = 0; at < length; ++at) {
+            T total = fade != 0 ? fade * before[at] : T(0);
+            for (Index i = 0; i < count; ++i) total += weights[i] * table[rows[i] * stride + at];
+            after[at] = total;
+        }
+    }
+}
+
+template <class T>
 Extremes<T> extremes(const T* c, Index stride) {
     Vector<T> top = {}, magnitude = {};
     for (Index at = 0; at < stride; at += lanes<T>) {
@@ -59,8 +97,8 @@ Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* 
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>, add_rows<T>,
-            extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
+    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,      slice_vectors<T> * lanes<T>,
+            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
 }
 
 }  // namespace

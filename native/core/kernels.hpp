@@ -21,6 +21,9 @@ struct Kernels {
     void (*multiply)(const T* x, Index x_stride, Index rows, const T* packed, Index m, Index p, Index first_panel, T* out, Index out_stride);
     void (*correlate_some)(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out);
     void (*add_rows)(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, T* out);
+    Index slice_width;  // numbers that add_slices sums at once in registers
+    void (*add_slices)(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, Index length, T fade, const T* before,
+                       T* after);
     Extremes<T> (*extremes)(const T* c, Index stride);
     Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
     Solver<T> active_set;

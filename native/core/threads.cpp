@@ -56,6 +56,47 @@ thread_local int helper_of = 0;  // the number of threads that this helper's cal
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { at_work = 0; });
 #endif
 
+// Up to `wanted` threads that run `work`, joined when this object ends.
+class Helpers {
+  public:
+    // Calls that run at the same time share the cores: one that finds others at work takes fewer helpers.
+    Helpers(int n_threads, int wanted, const std::function<void()>& work) {
+        const int count = std::max(0, wanted - at_work.fetch_add(1));
+        at_work += count;
+        for (int t = 1; t <= count; ++t) {
+            try {
+                threads_.emplace_back([this, &work, t, n_threads] {
+                    helper_of = n_threads;
+                    spread_.place(t);
+                    work();
+                    --at_work;
+                });
+            } catch (const std::system_error&) {
+                at_work -= count - t + 1;
+                break;  // the system has no more threads: the others do the work
+            }
+        }
+    }
+    ~Helpers() {
+        for (std::thread& thread : threads_) thread.join();
+        --at_work;
+    }
+
+  private:
+    const Spread spread_;
+    std::vector<std::thread> threads_;
+};
+
+void wait_a_little(int& turns) {
+    if (++turns % 64 == 0) {
+        std::this_thread::yield();
+    } else {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
 }  // namespace
 
 bool should_retire() {
@@ -66,7 +107,7 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
     std::atomic<Index> next = 0;
     std::mutex mutex;
     std::exception_ptr error;
-    const auto work = [&] {
+    const std::function<void()> work = [&] {
         try {
             for (Index i; !should_retire() && (i = next.fetch_add(1)) < count;) body(i);
         } catch (...) {
@@ -75,28 +116,46 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
             if (!error) error = std::current_exception();
         }
     };
-    std::vector<std::thread> threads;
-    const Spread spread;
-    // Calls that run at the same time share the cores: one that finds others at work takes fewer helpers.
-    const int helpers = std::max(0, int(std::min<Index>(n_threads, count)) - 1 - at_work.fetch_add(1));
-    at_work += helpers;
-    for (int t = 1; t <= helpers; ++t) {
-        try {
-            threads.emplace_back([&work, &spread, t, n_threads] {
-                helper_of = n_threads;
-                spread.place(t);
-                work();
-                --at_work;
-            });
-        } catch (const std::system_error&) {
-            at_work -= helpers - t + 1;
-            break;  // the system has no more threads: the others do the work
-        }
+    {
+        const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, work);
+        work();
     }
-    work();
-    for (std::thread& thread : threads) thread.join();
-    --at_work;
     if (error) std::rethrow_exception(error);
+}
+
+// A ticket holds the number of tasks of the current loop and the next one to take, so that a helper reads both at once.
+bool Team::take() {
+    std::uint64_t ticket = ticket_.load(std::memory_order_acquire);
+    if (std::uint32_t(ticket) >= ticket >> 32) return false;
+    ticket = ticket_.fetch_add(1, std::memory_order_acq_rel);
+    if (std::uint32_t(ticket) >= ticket >> 32) return false;
+    (*task_)(Index(std::uint32_t(ticket)));  // the loop cannot end before this task is done, so task_ is still its own
+    done_.fetch_add(1, std::memory_order_release);
+    return true;
+}
+
+void Team::loop(Index count, const std::function<void(Index)>& task) {
+    task_ = &task;
+    done_.store(0, std::memory_order_relaxed);
+    ticket_.store(std::uint64_t(count) << 32, std::memory_order_release);
+    while (take()) {
+    }
+    for (int turns = 0; done_.load(std::memory_order_acquire) < count;) wait_a_little(turns);
+}
+
+void with_team(int n_threads, const std::function<void(Team&)>& body) {
+    Team team;
+    std::atomic<bool> ended = false;
+    const std::function<void()> help = [&] {
+        for (int turns = 0; !ended.load(std::memory_order_acquire) && !should_retire();)
+            if (!team.take()) wait_a_little(turns);
+    };
+    const Helpers helpers(n_threads, n_threads - 1, help);
+    struct End {
+        std::atomic<bool>& ended;
+        ~End() { ended.store(true, std::memory_order_release); }
+    } const end{ended};
+    body(team);
 }
 
 }  // namespace taskdict

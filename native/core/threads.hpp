@@ -3,6 +3,7 @@
 #pragma once
 
 #include <algorithm>
+#include <atomic>
 #include <functional>
 
 #include "types.hpp"
@@ -20,5 +21,23 @@ bool should_retire();
 
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
+
+// Many short loops one after another: the helpers stay for all of them, and what they do not take is left to the caller.
+class Team {
+  public:
+    // Runs task(i) for 0 ≤ i < count; only the thread that made the team calls this. Tasks must not throw.
+    void loop(Index count, const std::function<void(Index)>& task);
+
+    // Runs one task of the current loop if one is left.
+    bool take();
+
+  private:
+    const std::function<void(Index)>* task_ = nullptr;
+    std::atomic<std::uint64_t> ticket_ = 0;
+    std::atomic<Index> done_ = 0;
+};
+
+// Runs body(team) on the caller's thread, with up to n_threads − 1 helpers in the team.
+void with_team(int n_threads, const std::function<void(Team&)>& body);
 
 }  // namespace taskdict

@@ -2,7 +2,9 @@
 #include <cstdio>
 #include <random>
 
+#include "../core/atoms.hpp"
 #include "../core/batch.hpp"
+#include "../core/sums.hpp"
 
 using namespace taskdict;
 
@@ -88,6 +90,62 @@ void test_all() {
         }
 }
 
+// A step of online learning from encoded signals: the surrogate ½ tr(DᵀD A) − tr(DᵀB) falls, atoms stay in the unit ball.
+template <class T>
+void test_learning(Index p, Index m, Index n) {
+    std::vector<T> atoms = random_numbers<T>(p * m, 1);
+    for (T& value : atoms) value /= T(4 * m);
+    const std::vector<T> signals = random_numbers<T>(n * m, 2);
+    Interrupt interrupt(nullptr);
+    const Encoder<T> encoder(atoms.data(), p, m, {1e-3, 1e-3, false, Method::active_set}, false, 1);
+    Codes<T> codes(false);
+    encode(encoder, DenseSignals<T>{signals.data(), n, m, 1}, codes, 1, interrupt);
+    const Supports supports = {codes.indptr.data(), codes.indices.data(), n, p};
+    std::vector<T> A(std::size_t(p * p)), B(std::size_t(p * m));
+    sum_outer_sparse(supports, codes.values.data(), codes.values.data(), T(0), A.data(), A.data(), 3);
+    sum_outer(supports, codes.values.data(), signals.data(), m, T(0), B.data(), B.data(), 3);
+    const auto surrogate = [&] {
+        double sum = 0;
+        for (Index j = 0; j < p; ++j)
+            for (Index f = 0; f < m; ++f) {
+                double product = 0;
+                for (Index i = 0; i < p; ++i) product += double(A[std::size_t(j * p + i)]) * double(atoms[std::size_t(i * m + f)]);
+                sum += double(atoms[std::size_t(j * m + f)]) * (0.5 * product - double(B[std::size_t(j * m + f)]));
+            }
+        return sum;
+    };
+    const double before = surrogate();
+    std::vector<T> alone = atoms;
+    update_atoms(alone.data(), A.data(), B.data(), p, m, false, 1, interrupt);
+    update_atoms(atoms.data(), A.data(), B.data(), p, m, false, 4, interrupt);
+    check(alone == atoms, "atoms do not depend on threads", type_name<T>);
+    check(surrogate() < before, "the surrogate falls", type_name<T>);
+    bool inside = true;
+    for (Index j = 0; j < p; ++j) {
+        double square = 0;
+        for (Index f = 0; f < m; ++f) square += double(atoms[std::size_t(j * m + f)]) * double(atoms[std::size_t(j * m + f)]);
+        inside = inside && square <= 1 + 1e-5;
+    }
+    check(inside, "atoms in the unit ball", type_name<T>);
+    std::vector<double> values(static_cast<std::size_t>(n));
+    objectives(encoder, supports, codes.values.data(), signals.data(), values.data(), 2);
+    bool positive = true;
+    for (const double value : values) positive = positive && value > 0;
+    check(positive, "objectives are positive", type_name<T>);
+}
+
+void test_team() {
+    for (int repeat = 0; repeat < 20; ++repeat) {
+        std::vector<int> counts(100);
+        with_team(4, [&](Team& team) {
+            for (Index loop = 0; loop < 200; ++loop) team.loop(loop % 7, [&](Index i) { ++counts[std::size_t(loop % 50 + i)]; });
+        });
+        int total = 0;
+        for (const int count : counts) total += count;
+        check(total == 28 * 21 + 6, "every task of every loop once", "team");
+    }
+}
+
 void test_interrupt() {
     const std::vector<double> atoms = random_numbers<double>(400 * 100, 1), signals = random_numbers<double>(20000 * 100, 2);
     const Encoder<double> encoder(atoms.data(), 400, 100, {0.01, 0.1, false, Method::active_set}, false, 1);
@@ -122,6 +180,12 @@ void test_bad_signal() {
 int main() {
     test_all<float>();
     test_all<double>();
+    for (const Index m : {1, 7, 100}) {
+        test_learning<float>(30, m, 50);
+        test_learning<double>(30, m, 50);
+    }
+    test_learning<float>(150, 200, 400);
+    test_team();
     test_interrupt();
     test_bad_signal();
     std::printf("%s: %d passed, %d failed\n", instruction_set().name, passed, failed);

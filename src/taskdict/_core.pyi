@@ -29,6 +29,15 @@ class _Encoder:
         codes: _Codes,
         n_threads: int,
     ) -> None: ...
+    def duplicates(self, cosine: float) -> NDArray[np.int32]: ...
+    def objectives(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        values: NDArray[Any],
+        X: NDArray[Any],
+        n_threads: int,
+    ) -> NDArray[np.float64]: ...
     def solve_adjoint(
         self,
         indptr: NDArray[np.int64],
@@ -43,4 +52,25 @@ class CodesFloat64(_Codes): ...
 class EncoderFloat32(_Encoder): ...
 class EncoderFloat64(_Encoder): ...
 
+def sum_outer(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    x: NDArray[Any],
+    fade: float,
+    before: NDArray[Any],
+    after: NDArray[Any],
+    n_threads: int,
+) -> None: ...
+def sum_outer_sparse(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    left: NDArray[Any],
+    right: NDArray[Any],
+    fade: float,
+    before: NDArray[Any],
+    after: NDArray[Any],
+    n_threads: int,
+) -> None: ...
+def update_atoms(atoms: NDArray[Any], A: NDArray[Any], B: NDArray[Any], positive: bool, n_threads: int) -> None: ...
 def instruction_set() -> str: ...

@@ -68,7 +68,34 @@ class Encoder:
         """Hand over what was encoded so far; nothing is copied."""
         return Encoded(*self._codes.release())
 
+    def objectives(self, encoded: Encoded, X: Floats) -> NDArray[np.float64]:
+        """Return the objective of each signal at its code, from Lemma 1: ½‖x‖² − ½ αᵀ(DᵀD + λ2 I)α."""
+        values: NDArray[np.float64] = self._encoder.objectives(
+            encoded.indptr, encoded.indices, encoded.values, X, self.n_threads
+        )
+        return values
+
+    def duplicates(self, cosine: float) -> NDArray[np.int32]:
+        """Return the atoms whose angle with an earlier atom has at least this cosine."""
+        return self._encoder.duplicates(cosine)
+
     def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
         """Solve on the active sets of ``encoded``, see :class:`taskdict.coding.ActiveSets`."""
         beta: Floats = self._encoder.solve_adjoint(encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads)
         return beta
+
+
+def sum_outer(encoded: Encoded, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int) -> None:
+    """Set ``after`` to fade · before + Σ α xᵀ, of shape (n_components, n_features)."""
+    _core.sum_outer(encoded.indptr, encoded.indices, encoded.values, X, fade, before, after, n_threads)
+
+
+def sum_outer_sparse(encoded: Encoded, fade: float, before: Floats, after: Floats, n_threads: int) -> None:
+    """Set ``after`` to fade · before + Σ α αᵀ, of shape (n_components, n_components)."""
+    values = encoded.values
+    _core.sum_outer_sparse(encoded.indptr, encoded.indices, values, values, fade, before, after, n_threads)
+
+
+def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:
+    """Move each atom in place to the minimiser of ½ tr(DᵀD A) − tr(DᵀB) in its constraint set, one after the other."""
+    _core.update_atoms(dictionary, A, B, positive, n_threads)

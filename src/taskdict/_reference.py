@@ -1,4 +1,4 @@
-"""Readable twins of the native kernels in NumPy, for one signal; used only by the tests.
+"""Readable twins of the native kernels in NumPy; used only by the tests.
 
 Notation of the paper: atoms are the columns of D, M = DᵀD + λ2 I, c = Dᵀx, ρ = c − Mα.
 """
@@ -113,3 +113,24 @@ def adjoint(D: Matrix, alpha: Vector, g: Vector, lambda2: float) -> Vector:
     M = D[:, support].T @ D[:, support] + lambda2 * np.eye(len(support))
     beta[support] = np.linalg.lstsq(M, g[support], rcond=None)[0]
     return beta
+
+
+def update_atoms(D: Matrix, A: Matrix, B: Matrix, positive: bool = False) -> Matrix:
+    """Return D (atoms as columns) after one pass of block-coordinate descent on ½ tr(DᵀD A) − tr(DᵀB)."""
+    D = D.copy()
+    for j in np.flatnonzero(np.diag(A) > 0):
+        u = D[:, j] + (B[:, j] - D @ A[:, j]) / A[j, j]
+        if positive:
+            u = np.maximum(u, 0)
+        D[:, j] = u / max(1.0, float(np.linalg.norm(u)))
+    return D
+
+
+def online_step(
+    D: Matrix, A: Matrix, B: Matrix, X: Matrix, fade: float, lambda1: float, lambda2: float = 0.0
+) -> tuple[Matrix, Matrix, Matrix]:
+    """Return D, A, B after a batch of signals, the columns of X: encode, fade and add, update the atoms."""
+    codes = np.stack([active_set(x, D, lambda1, lambda2) for x in X.T], axis=1)
+    A = fade * A + codes @ codes.T
+    B = fade * B + X @ codes.T
+    return update_atoms(D, A, B), A, B

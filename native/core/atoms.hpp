@@ -1,0 +1,16 @@
+// The dictionary update of online learning.
+#pragma once
+
+#include "interrupt.hpp"
+#include "types.hpp"
+
+namespace taskdict {
+
+// One pass of block-coordinate descent on ½ tr(DᵀD A) − tr(DᵀB) over dictionaries whose atoms lie in the unit ball, and are
+// non-negative if `positive` (Mairal et al. 2010, Algorithm 2). Atom j becomes the projection of d_j + (b_j − D a_j) / A_jj, the
+// exact minimiser while the others stay. Rows of `atoms` and B (p × m) and of the symmetric A (p × p) are contiguous. An atom with
+// A_jj = 0 stays as it is.
+template <class T>
+void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool positive, int n_threads, Interrupt& interrupt);
+
+}  // namespace taskdict
