@@ -37,20 +37,20 @@ def _check_csr(X: Any, name: str) -> Any:
     return X
 
 
-def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any]) -> NDArray[Any]:
+def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any], name: str = "dictionary") -> NDArray[Any]:
     """Return the atoms as a finite C-contiguous matrix of the given dtype."""
     if sp.issparse(dictionary):
-        raise TypeError("dictionary must be dense, got a sparse array: call dictionary.toarray() first.")
-    atoms = _check_real_matrix(np.asarray(dictionary), "dictionary")
+        raise TypeError(f"{name} must be dense, got a sparse array: call {name}.toarray() first.")
+    atoms = _check_real_matrix(np.asarray(dictionary), name)
     if atoms.size == 0:
-        raise ValueError(f"dictionary must have at least one atom and one feature, got shape {atoms.shape}.")
+        raise ValueError(f"{name} must have at least one atom and one feature, got shape {atoms.shape}.")
     with np.errstate(over="ignore"):
         converted = np.ascontiguousarray(atoms, dtype=dtype)
     if not np.isfinite(converted).all():
         row = int(np.flatnonzero(~np.isfinite(converted).all(axis=1))[0])
         if np.isfinite(atoms[row]).all():
-            raise ValueError(f"dictionary must fit the dtype of X, {dtype}, but atom {row} is too large for it.")
-        raise ValueError(f"dictionary must be finite, but atom {row} contains NaN or infinity.")
+            raise ValueError(f"{name} must fit the dtype of X, {dtype}, but atom {row} is too large for it.")
+        raise ValueError(f"{name} must be finite, but atom {row} contains NaN or infinity.")
     return converted
 
 

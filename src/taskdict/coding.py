@@ -185,6 +185,18 @@ def sparse_encode(
     return codes, Report(encoded.status, encoded.kkt, encoded.n_steps)
 
 
+def mean_objective(X: Any, dictionary: NDArray[Any], codes: sp.csr_array, *, lambda1: float, lambda2: float) -> float:
+    """Return the average over the signals of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², as it stands."""
+    rows = max(1, _CHUNK_BYTES // (8 * max(1, X.shape[1])))
+    total = lambda1 * float(np.abs(codes.data).sum(dtype=np.float64))
+    total += lambda2 / 2 * float(np.square(codes.data, dtype=np.float64).sum())
+    for start in range(0, X.shape[0], rows):
+        chunk = X[start : start + rows]
+        error = (chunk.toarray() if sp.issparse(chunk) else chunk) - codes[start : start + rows] @ dictionary
+        total += 0.5 * float(np.square(error, dtype=np.float64).sum())
+    return total / float(X.shape[0])
+
+
 def encode_with_active_sets(
     X: Any,
     dictionary: ArrayLike,
