@@ -2,9 +2,26 @@
 
 from importlib.metadata import version
 
+from taskdict import streams
 from taskdict.coding import Report, Status, sparse_encode
-from taskdict.estimators import SparseCoder
+from taskdict.estimators import DictionaryLearning, SparseCoder, load
+from taskdict.progress import Progress, ProgressLine
+from taskdict.storage import ModelFileError
+from taskdict.streams import stream
 
 __version__ = version("taskdict")
 
-__all__ = ["Report", "SparseCoder", "Status", "__version__", "sparse_encode"]
+__all__ = [
+    "DictionaryLearning",
+    "ModelFileError",
+    "Progress",
+    "ProgressLine",
+    "Report",
+    "SparseCoder",
+    "Status",
+    "__version__",
+    "load",
+    "sparse_encode",
+    "stream",
+    "streams",
+]

@@ -5,17 +5,15 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-import scipy.sparse as sp
-from numpy.typing import ArrayLike, NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from numpy.typing import ArrayLike
+from sklearn.utils.validation import validate_data
 
-from taskdict._validation import check_dictionary, check_signals
+from taskdict._validation import check_dictionary
 from taskdict.coding import sparse_encode
+from taskdict.estimators._base import DictionaryTransformer
 
 
-# scikit-learn has no types, so its base classes are Any to mypy.
-class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class SparseCoder(DictionaryTransformer):
     """Encode signals on a fixed dictionary with the elastic net.
 
     Each signal x becomes the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², see
@@ -88,65 +86,14 @@ class SparseCoder(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimat
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
         single = getattr(self.dictionary, "dtype", None) == np.float32
         self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
-        self._encode(X[:1])  # every argument is checked before any work is done
+        sparse_encode(X[:1], self.components_, **self._coding())  # every argument is checked before any work is done
         return self
 
-    def transform(self, X: Any) -> sp.csr_array:
-        """Encode signals.
-
-        Parameters
-        ----------
-        X : array or sparse array of shape (n_samples, n_features)
-            Signals.
-
-        Returns
-        -------
-        codes : scipy.sparse.csr_array of shape (n_samples, n_components)
-            Their codes, in the dtype of X.
-        """
-        check_is_fitted(self)
-        # The encoder itself looks for values that are not finite.
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
-        return self._encode(X)
-
-    def inverse_transform(self, codes: Any) -> NDArray[Any]:
-        """Return the signals that the codes stand for, Dα.
-
-        Parameters
-        ----------
-        codes : array or sparse array of shape (n_samples, n_components)
-            Codes, as `transform` returns them.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        codes = check_signals(codes.tocsr() if sp.issparse(codes) else codes, "codes")
-        if codes.shape[1] != self._n_features_out:
-            raise ValueError(f"codes must have {self._n_features_out} columns, one per atom, got {codes.shape[1]}.")
-        dtype = np.float32 if codes.dtype == np.float32 else np.float64
-        signals: NDArray[Any] = codes @ self.components_.astype(dtype, copy=False)
-        return signals
-
-    def _encode(self, X: Any) -> sp.csr_array:
-        return sparse_encode(
-            X,
-            self.components_,
-            lambda1=self.lambda1,
-            lambda2=self.lambda2,
-            positive=self.positive,
-            method=self.method,
-            n_threads=self.n_threads,
-        )
-
-    @property
-    def _n_features_out(self) -> int:
-        return int(self.components_.shape[0])
-
-    def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that sparse input is welcome and the dtype is kept."""
-        tags = super().__sklearn_tags__()
-        tags.input_tags.sparse = True
-        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
-        return tags
+    def _coding(self) -> dict[str, Any]:
+        return {
+            "lambda1": self.lambda1,
+            "lambda2": self.lambda2,
+            "positive": self.positive,
+            "method": self.method,
+            "n_threads": self.n_threads,
+        }

@@ -1,0 +1,131 @@
+"""What all estimators with a dictionary share: coding, decoding, and files."""
+
+from __future__ import annotations
+
+import numbers
+import os
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.utils.validation import check_is_fitted, validate_data
+
+from taskdict import storage
+from taskdict._validation import check_signals
+from taskdict.coding import sparse_encode
+
+
+# scikit-learn has no types, so its base classes are Any to mypy.
+class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator with a dictionary in `components_`, whose codes are its output."""
+
+    components_: NDArray[Any]
+
+    def _coding(self) -> dict[str, Any]:
+        """Return the arguments of `sparse_encode` that are parameters of the estimator."""
+        raise NotImplementedError
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Encode signals.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+
+        Returns
+        -------
+        codes : scipy.sparse.csr_array of shape (n_samples, n_components)
+            Their codes, in the dtype of X.
+        """
+        check_is_fitted(self)
+        # The encoder itself looks for values that are not finite.
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
+        return sparse_encode(X, self.components_, **self._coding())
+
+    def inverse_transform(self, codes: Any) -> NDArray[Any]:
+        """Return the signals that the codes stand for, Dα.
+
+        Parameters
+        ----------
+        codes : array or sparse array of shape (n_samples, n_components)
+            Codes, as `transform` returns them.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        codes = check_signals(codes.tocsr() if sp.issparse(codes) else codes, "codes")
+        if codes.shape[1] != self._n_features_out:
+            raise ValueError(f"codes must have {self._n_features_out} columns, one per atom, got {codes.shape[1]}.")
+        dtype = np.float32 if codes.dtype == np.float32 else np.float64
+        signals: NDArray[Any] = codes @ self.components_.astype(dtype, copy=False)
+        return signals
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the fitted model to a file, from which :func:`taskdict.load` reads it.
+
+        The file is in the safetensors format: arrays and a JSON text with the class, the parameters and the version.
+        An existing file is replaced only when the new one is complete. Functions and random generators among the
+        parameters are not written; the loaded model has the defaults there.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+        """
+        check_is_fitted(self)
+        parameters: dict[str, Any] = {}
+        arrays, learned = self._learned()
+        for name, value in self.get_params(deep=False).items():
+            if isinstance(value, np.generic):
+                value = value.item()
+            if value is None or isinstance(value, (bool, str, numbers.Integral, numbers.Real)):
+                parameters[name] = value
+            elif isinstance(value, (np.ndarray, list, tuple)):
+                arrays[f"parameter {name}"] = np.asarray(value)
+        names = getattr(self, "feature_names_in_", None)
+        document = {
+            "parameters": parameters,
+            "learned": learned,
+            "n_features_in": int(self.n_features_in_),
+            "feature_names_in": None if names is None else [str(name) for name in names],
+        }
+        storage.write(path, type(self).__name__, arrays, document)
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
+        prefix = "parameter "
+        parameters = dict(document["parameters"])
+        parameters.update({key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)})
+        model = cls(**parameters)
+        model._set_learned({key: arrays[key] for key in arrays if not key.startswith(prefix)}, document["learned"])
+        if model.components_.ndim != 2 or model.components_.shape[1] != document["n_features_in"]:
+            raise ValueError("the dictionary does not fit the number of features")
+        model.n_features_in_ = document["n_features_in"]
+        if document["feature_names_in"] is not None:
+            model.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
+        return model
+
+    def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return what was learned as arrays and as what JSON can hold."""
+        return {"components": self.components_}, {}
+
+    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
+        """Take what `_learned` has returned."""
+        self.components_ = arrays["components"]
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that sparse input is welcome and the dtype is kept."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.sparse = True
+        tags.transformer_tags.preserves_dtype = ["float64", "float32"]
+        return tags

@@ -1,0 +1,414 @@
+"""Unsupervised dictionary learning, as an estimator."""
+
+from __future__ import annotations
+
+import contextlib
+import numbers
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import validate_data
+
+from taskdict import storage
+from taskdict._native import BadSignalError
+from taskdict._threads import resolve_threads
+from taskdict._validation import check_dictionary, check_flag, check_penalty
+from taskdict.coding import mean_objective
+from taskdict.constraints import UnitBall
+from taskdict.estimators._base import DictionaryTransformer
+from taskdict.progress import Callback, Reporter
+from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
+from taskdict.unsupervised import OnlineLearner, Problem, State, Step, has_converged
+
+CHECK_EVERY = 20  # batches between two looks at whether the objective still falls
+AVERAGED = 20  # batches in the average that is shown
+
+
+class DictionaryLearning(DictionaryTransformer):
+    """Learn a dictionary on which signals have sparse codes, online.
+
+    Minimises, over dictionaries whose atoms have norm at most one, the average over the signals x of
+
+        min over α of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²,
+
+    by the online method of Mairal, Bach, Ponce and Sapiro (2010) with exact codes. Atoms start as signals. Those that
+    are no longer used, and duplicates, are replaced by badly coded signals. The same seed gives the same dictionary,
+    bit for bit, for any number of threads.
+
+    Parameters
+    ----------
+    n_components : int
+        Number of atoms.
+    lambda1 : float
+        Weight of the ℓ1 norm: larger means sparser codes. For signals of norm one, 0.05 to 0.3 is usual.
+    lambda2 : float, default=0.0
+        Weight of the squared ℓ2 norm.
+    positive_code : bool, default=False
+        Whether to require non-negative codes.
+    positive_dictionary : bool, default=False
+        Whether to require non-negative atoms.
+    batch_size : int, default=1024
+        Signals per batch.
+    max_iter : int, default=1000
+        Largest number of batches.
+    tol : float, default=1e-3
+        `fit` ends when the last doubling of the number of batches has surely lowered the objective by less than this
+        fraction: when the average over the last half of the batches is below that over the quarter before by less,
+        even with twice the error of the difference added. With 0 it goes on until `max_iter`.
+    dictionary_init : array of shape (n_components, n_features) or None, default=None
+        Atoms to start from; those of norm above one are shortened. None starts from signals.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of the signals.
+    n_threads : int or None, default=None
+        Threads to use; None is every core this process may use.
+    verbose : int, default=0
+        With 1, a line on standard error shows the progress of `fit`.
+    callback : callable or None, default=None
+        Called with a :class:`taskdict.Progress` after each batch of `fit`. What it raises ends `fit` and leaves the
+        model as it is.
+    warm_start : bool, default=False
+        With True, `fit` goes on where the last `fit` or `partial_fit` ended or was interrupted, also after
+        :func:`taskdict.load`, until there have been `max_iter` batches in all. Of the same source, it reads the signals
+        that come next.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The atoms, in the dtype of the first signals. An atom is zero as long as `partial_fit` has not seen enough
+        different signals.
+    objective_ : float
+        Objective per signal, averaged over the last 20 batches, each on the dictionary that was learned before it.
+    n_iter_ : int
+        Number of batches.
+    history_ : dict of lists
+        For each batch: the "objective" per signal and the "nonzeros" per signal, on the dictionary before the batch,
+        and how many atoms were "replaced".
+    n_features_in_ : int
+        Number of features per signal.
+    feature_names_in_ : array of str
+        Names of the features, if X in `fit` had names.
+
+    Examples
+    --------
+    >>> import taskdict as td
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> X = X / (X**2).sum(axis=1, keepdims=True) ** 0.5
+    >>> model = td.DictionaryLearning(50, lambda1=0.1, random_state=0).fit(X)
+    >>> model.components_.shape
+    (50, 64)
+    >>> codes = model.transform(X)
+    >>> round(codes.nnz / len(X), 1)
+    5.6
+    """
+
+    def __init__(
+        self,
+        n_components: int,
+        *,
+        lambda1: float,
+        lambda2: float = 0.0,
+        positive_code: bool = False,
+        positive_dictionary: bool = False,
+        batch_size: int = 1024,
+        max_iter: int = 1000,
+        tol: float = 1e-3,
+        dictionary_init: ArrayLike | None = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callback: Callback | None = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.positive_code = positive_code
+        self.positive_dictionary = positive_dictionary
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.dictionary_init = dictionary_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callback = callback
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features), or Stream
+            Signals, or where they come from, see :func:`taskdict.stream`.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        self : DictionaryLearning
+        """
+        problem = self._problem()
+        batch_size, max_iter = _check_count("batch_size", self.batch_size), _check_count("max_iter", self.max_iter)
+        tol = check_penalty("tol", self.tol)
+        reporter = Reporter(self, max_iter, self.callback, self.verbose)
+        learner = self._learner if check_flag("warm_start", self.warm_start) and hasattr(self, "_learner") else None
+        stream = self._open(X, reset=learner is None)
+        if stream.n_signals is not None:
+            batch_size = min(batch_size, stream.n_signals)
+        if learner is None:
+            batch = self._next_batch(stream, batch_size, None)
+            learner = self._start(problem, batch)
+        else:
+            self._take_up(learner, problem)
+            with contextlib.suppress(ValueError):  # of another source: this one is read from where it is
+                stream.restore(learner.state.position)
+            batch = None
+
+        done = learner.state.n_batches >= max_iter
+        with reporter:
+            while not done:
+                batch = self._next_batch(stream, batch_size, learner) if batch is None else batch
+                self._learn(learner, batch, stream.state())
+                if stream.n_signals is not None and learner.state.n_signals >= stream.n_signals:
+                    self._check_born(learner.state)
+                done = self.n_iter_ >= max_iter or (
+                    self.n_iter_ % CHECK_EVERY == 0 and tol > 0 and has_converged(self._objectives(), tol)
+                )
+                reporter.report(
+                    n_iter=self.n_iter_,
+                    n_signals=learner.state.n_signals,
+                    batch=len(batch),
+                    objective=self.objective_,
+                    nonzeros=learner.steps[-1].nonzeros,
+                    done=done,
+                )
+                batch = None
+        self._check_born(learner.state)
+        return self
+
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one batch of signals.
+
+        Signals weigh the same whatever the sizes of the batches.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals; all of them are one batch.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        self : DictionaryLearning
+        """
+        problem = self._problem()
+        first = not hasattr(self, "_learner")
+        batch = dense_batch(self._check_signals(X, reset=first))
+        if first:
+            learner = self._start(problem, batch)
+        else:
+            learner = self._learner
+            self._take_up(learner, problem)
+        self._learn(learner, batch, learner.state.position)
+        return self
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the objective per signal, so that greater is better.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        float
+        """
+        codes = self.transform(X)
+        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        return -mean_objective(X, self.components_, codes, lambda1=self.lambda1, lambda2=self.lambda2)
+
+    def _coding(self) -> dict[str, Any]:
+        return {
+            "lambda1": self.lambda1,
+            "lambda2": self.lambda2,
+            "positive": self.positive_code,
+            "n_threads": self.n_threads,
+        }
+
+    def _problem(self) -> Problem:
+        """Check the parameters that every learning needs."""
+        _check_count("n_components", self.n_components)
+        return Problem(
+            check_penalty("lambda1", self.lambda1),
+            check_penalty("lambda2", self.lambda2),
+            check_flag("positive_code", self.positive_code),
+            UnitBall(check_flag("positive_dictionary", self.positive_dictionary)),
+        )
+
+    def _open(self, X: Any, reset: bool) -> Stream:
+        """Return X as a stream with enough signals."""
+        if isinstance(X, Stream):
+            stream = X
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        else:
+            stream = ArrayStream(self._check_signals(X, reset), random_state=self.random_state)
+        if stream.n_signals is not None and stream.n_signals < self.n_components:
+            raise ValueError(
+                f"X has fewer signals than there are atoms (n_samples={stream.n_signals}, "
+                f"n_components={self.n_components}): lower n_components or bring more signals."
+            )
+        return stream
+
+    def _check_signals(self, X: Any, reset: bool) -> Any:
+        # A memory-mapped array is not read as a whole: its batches are checked as they come.
+        finite = not isinstance(X, np.memmap)
+        return validate_data(
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite, reset=reset
+        )
+
+    def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any]:
+        done = (learner.state.n_batches, learner.state.n_signals) if learner is not None else (0, 0)
+        try:
+            batch = stream.take(size)
+        except StreamEndedError:
+            raise StreamEndedError(
+                f"the stream ended after {done[0]} batches ({done[1]} signals), before max_iter={self.max_iter}. "
+                "The model learned so far is kept and can be used. Set max_iter to the number of batches that there "
+                "are, or give an iterable that can be read again."
+            ) from None
+        if learner is not None and batch.shape[1] != learner.state.dictionary.shape[1]:
+            raise ValueError(
+                f"batch {done[0] + 1} of the stream has {batch.shape[1]} features per signal, but those before had "
+                f"{learner.state.dictionary.shape[1]}. The model learned before it is kept."
+            )
+        return batch
+
+    def _start(self, problem: Problem, batch: NDArray[Any]) -> OnlineLearner:
+        """Begin learning signals like those in `batch`."""
+        shape = (self.n_components, batch.shape[1])
+        if self.dictionary_init is None:
+            atoms = np.zeros(shape, batch.dtype)
+        else:
+            atoms = check_dictionary(self.dictionary_init, batch.dtype, name="dictionary_init")
+            if atoms.shape != shape:
+                raise ValueError(
+                    f"dictionary_init must have shape (n_components, n_features) = {shape}, got {atoms.shape}."
+                )
+            atoms = problem.constraint.project(atoms)
+        return OnlineLearner(problem, State.start(atoms), resolve_threads(self.n_threads))
+
+    def _take_up(self, learner: OnlineLearner, problem: Problem) -> None:
+        """Let the learner go on with the parameters as they are now."""
+        if self.n_components != len(learner.state.dictionary):
+            raise ValueError(
+                f"n_components is {self.n_components}, but the model has {len(learner.state.dictionary)} atoms: "
+                "the number cannot change while learning goes on."
+            )
+        learner.problem, learner.n_threads = problem, resolve_threads(self.n_threads)
+
+    def _learn(self, learner: OnlineLearner, batch: NDArray[Any], position: Any = None) -> None:
+        """Take one step; the attributes are those of the last whole step, whatever happens."""
+        try:
+            learner.step(batch.astype(learner.state.dictionary.dtype, copy=False), position)
+        except BadSignalError as bad:
+            number = learner.state.n_batches + 1
+            raise ValueError(
+                f"X must be finite, but signal {bad.row} of batch {number} contains NaN or infinity. What was learned "
+                "from the batches before is kept. Remove or impute such values."
+            ) from None
+        finally:
+            if learner.state.n_batches > 0:
+                self._publish(learner)
+
+    def _publish(self, learner: OnlineLearner) -> None:
+        self._learner = learner
+        self.components_ = learner.state.dictionary
+        self.n_iter_ = learner.state.n_batches
+        self.n_features_in_ = self.components_.shape[1]
+
+    @property
+    def history_(self) -> dict[str, list[float]]:
+        """What each batch showed."""
+        steps = self._learner.steps[: self._learner.state.n_batches]
+        return {
+            "objective": self._objectives(),
+            "nonzeros": [step.nonzeros for step in steps],
+            "replaced": [step.n_replaced for step in steps],
+        }
+
+    def _objectives(self) -> list[float]:
+        return [step.objective for step in self._learner.steps[: self._learner.state.n_batches]]
+
+    @property
+    def objective_(self) -> float:
+        """Objective per signal, averaged over the last batches."""
+        n_batches = self._learner.state.n_batches
+        steps = self._learner.steps[max(0, n_batches - AVERAGED) : n_batches]
+        return float(np.mean([step.objective for step in steps]))
+
+    def _check_born(self, state: State) -> None:
+        """Raise if some atoms still wait for a signal."""
+        missing = int(state.unborn().sum())
+        if missing > 0:
+            found = self.n_components - missing
+            raise ValueError(
+                f"n_components={self.n_components} atoms need as many signals that are not zero, not multiples of each "
+                f"other, and of norm above lambda1={self.lambda1} (else their code is zero), but of {state.n_signals} "
+                f"signals (n_features={self.n_features_in_}) only {found} are: lower n_components or lambda1, or check "
+                "the signals."
+            )
+
+    def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        state, history = self._learner.state, self.history_
+        arrays = {"components": state.dictionary, "A": state.A, "B": state.B, "last_used": state.last_used}
+        arrays.update({f"history {name}": np.array(values, np.float64) for name, values in history.items()})
+        numbers = {name: getattr(state, name) for name in ("n_batches", "n_signals", "n_nonzeros", "position")}
+        return arrays, numbers
+
+    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
+        components = arrays["components"]
+        p, m = components.shape
+        columns = [arrays[f"history {name}"] for name in ("objective", "nonzeros", "replaced")]
+        wanted = [
+            (arrays["A"], (p, p)),
+            (arrays["B"], (p, m)),
+            *((column, (learned["n_batches"],)) for column in columns),
+        ]
+        dtypes = {array.dtype for array in (components, arrays["A"], arrays["B"])}
+        if (
+            any(array.shape != shape for array, shape in wanted)
+            or dtypes not in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
+            or arrays["last_used"].shape != (p,)
+            or arrays["last_used"].dtype != np.int64
+            or p != self.n_components
+        ):
+            raise ValueError("the arrays do not fit each other")
+        state = State(
+            components,
+            arrays["A"],
+            arrays["B"],
+            arrays["last_used"],
+            n_batches=int(learned["n_batches"]),
+            n_signals=int(learned["n_signals"]),
+            n_nonzeros=int(learned["n_nonzeros"]),
+            position=learned["position"],
+        )
+        learner = OnlineLearner(self._problem(), state, resolve_threads(self.n_threads))
+        learner.steps = [Step(float(o), float(k), int(r)) for o, k, r in zip(*columns, strict=True)]
+        self._publish(learner)
+
+
+def _check_count(name: str, value: Any) -> int:
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a positive integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value}.")
+    return int(value)

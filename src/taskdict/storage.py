@@ -1,0 +1,88 @@
+"""Model files: safetensors with JSON metadata. Loading reads numbers and text and never executes anything.
+
+A file holds named arrays and one JSON document (``taskdict`` in the safetensors metadata) with the format number, the
+version of the library, a class name, and whatever else the writer puts there. A digest over both tells a file that was
+changed. Files are written under a temporary name and then moved, so that a crash leaves the old file as it was.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import secrets
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from safetensors import SafetensorError
+from safetensors import numpy as safetensors
+
+FORMAT = 1
+Arrays = dict[str, NDArray[Any]]
+
+
+class ModelFileError(ValueError):
+    """Raised for a file that is not a model, or one that was damaged or changed."""
+
+
+def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, document: dict[str, Any]) -> None:
+    """Write arrays and a JSON document; an existing file is replaced only when the new one is complete."""
+    path = Path(path)
+    if path.is_dir():
+        raise IsADirectoryError(f"path must be the name of a file, but {str(path)!r} is a folder.")
+    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
+    text = json.dumps(
+        {"format": FORMAT, "taskdict": version("taskdict"), "class": kind, **document}, sort_keys=True, allow_nan=False
+    )
+    metadata = {"taskdict": text, "digest": _digest(text, arrays)}
+    content = safetensors.save(arrays, metadata=metadata)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    try:
+        with temporary.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    except BaseException:
+        temporary.unlink(missing_ok=True)
+        raise
+
+
+def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
+    """Return the arrays and the document of a file, after all checks."""
+    name = str(os.fspath(path))
+    content = Path(path).read_bytes()
+    try:
+        header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
+        metadata = header.get("__metadata__", {})
+        arrays = dict(safetensors.load(content))
+    except (SafetensorError, ValueError, AttributeError, KeyError, RecursionError) as error:
+        raise ModelFileError(
+            f"{name!r} is not a model file of taskdict, or it was cut short ({type(error).__name__}: {error})."
+        ) from None
+    if "taskdict" not in metadata:
+        raise ModelFileError(f"{name!r} is a safetensors file, but not one that taskdict wrote.")
+    try:
+        document = json.loads(metadata["taskdict"])
+        number = document["format"]
+    except (ValueError, TypeError, KeyError, RecursionError):
+        raise ModelFileError(f"{name!r} is damaged: its description cannot be read.") from None
+    if number != FORMAT:
+        raise ModelFileError(
+            f"{name!r} has format number {number!r}, written by taskdict {document.get('taskdict')!r}; this version "
+            f"({version('taskdict')}) reads format {FORMAT}. Use a version of taskdict that reads it."
+        )
+    if metadata.get("digest") != _digest(metadata["taskdict"], arrays):
+        raise ModelFileError(f"{name!r} was changed after it was written, or damaged: its digest does not fit.")
+    return arrays, document
+
+
+def _digest(text: str, arrays: Arrays) -> str:
+    digest = hashlib.sha256(text.encode())
+    for name in sorted(arrays):
+        digest.update(f"\0{name}\0{arrays[name].dtype.str}\0{arrays[name].shape}\0".encode())
+        digest.update(np.ascontiguousarray(arrays[name]).data)
+    return digest.hexdigest()

@@ -1,0 +1,223 @@
+"""Online dictionary learning (Mairal, Bach, Ponce, Sapiro, 2010): the unsupervised problem of the paper.
+
+Minimises the expectation of ½‖x − Dα*‖² + λ1‖α*‖₁ + λ2/2‖α*‖² over dictionaries D in a constraint set
+(``eq:ell1penalty``, ``eq:C``, ``eq:datadict``). Each batch is encoded on the dictionary so far; its codes enter the
+statistics A = Σ w α αᵀ and B = Σ w x αᵀ; then each atom moves to the minimiser of ½ tr(DᵀD A) − tr(DᵀB).
+
+A signal's weight w fades as others come. After t signals, the one that came s-th weighs ((s + t0) / (t + t0))^FADING:
+at first the last t0 / FADING signals count, later the last t / FADING. The weights are those of signals, not of
+batches, so that the sizes of batches do not matter.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskdict._native import Encoded, Encoder, sum_outer, sum_outer_sparse, update_atoms
+from taskdict.constraints import UnitBall
+
+Floats = NDArray[Any]
+
+# Measured on digits and patches (benchmarks/learn.py): smaller values of FADING leave stale codes in the statistics for
+# longer, larger ones gain later and lose early.
+FADING = 8.0
+FADING_START = 10  # t0, in multiples of the number of atoms
+DUPLICATE = 1 - 1e-6  # cosine of the angle between two atoms from which on the second is a duplicate
+DEAD = 100  # an atom is dead when it was not used while each atom was used so many times on average
+
+
+@dataclass(frozen=True)
+class Problem:
+    """What is minimised: penalties, signs of the codes, the set of dictionaries."""
+
+    lambda1: float
+    lambda2: float
+    positive_code: bool
+    constraint: UnitBall
+
+
+@dataclass(frozen=True)
+class State:
+    """Where learning is after some batches; a step makes a new one, so that an interrupted step changes nothing."""
+
+    dictionary: Floats  # (n_components, n_features); an atom that no signal has been found for yet is zero
+    A: Floats  # Σ w α αᵀ
+    B: Floats  # Σ w α xᵀ, of the shape of the dictionary
+    last_used: NDArray[np.int64]  # for each atom, how many signals had been seen when it was last used
+    n_batches: int = 0
+    n_signals: int = 0
+    n_nonzeros: int = 0
+    position: Any = None  # where the stream of signals was after the last batch
+
+    @classmethod
+    def start(cls, dictionary: Floats) -> State:
+        """Begin with this dictionary and no signal seen."""
+        p = dictionary.shape[0]
+        A = np.zeros((p, p), dictionary.dtype)
+        return cls(dictionary, A, np.zeros_like(dictionary), np.zeros(p, np.int64))
+
+    def unborn(self) -> NDArray[np.bool_]:
+        """Return which atoms are still zero."""
+        return np.logical_not(self.dictionary.any(axis=1))
+
+
+@dataclass(frozen=True)
+class Step:
+    """What a batch showed: averages over its signals, on the dictionary before they changed it."""
+
+    objective: float
+    nonzeros: float
+    n_replaced: int
+
+
+class OnlineLearner:
+    """Learns from one batch at a time; ``state`` is what it has learned."""
+
+    def __init__(self, problem: Problem, state: State, n_threads: int) -> None:
+        self.problem = problem
+        self.state = state
+        self.steps: list[Step] = []  # at least those of the batches that count
+        self.n_threads = n_threads
+        self._buffers = [(state.A, state.B), (np.empty_like(state.A), np.empty_like(state.B))]
+
+    def step(self, X: Floats, position: Any = None) -> Step:
+        """Learn from the signals in the rows of X, of the dictionary's dtype and contiguous.
+
+        Either the whole batch counts or, if anything is raised, nothing of it.
+
+        Raises
+        ------
+        BadSignalError
+            If a signal is not finite; the state is then as before.
+        """
+        state = self._give_birth(X) if self.state.unborn().any() else self.state
+        encoder, encoded = self._encode(X, state.dictionary)
+        objectives = encoder.objectives(encoded, X)
+
+        n_seen = state.n_signals
+        n_now = n_seen + len(X)
+        start = FADING_START * len(state.dictionary)
+        fade = float((n_seen + start) / (n_now + start)) ** FADING if n_seen > 0 else 0.0
+        A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
+        sum_outer_sparse(encoded, fade, state.A, A, self.n_threads)
+        sum_outer(encoded, X, fade, state.B, B, self.n_threads)
+        dictionary = state.dictionary.copy()
+        update_atoms(dictionary, A, B, self.problem.constraint.positive, self.n_threads)
+        last_used = state.last_used.copy()
+        last_used[encoded.indices] = n_now
+        new = State(
+            dictionary,
+            A,
+            B,
+            last_used,
+            n_batches=state.n_batches + 1,
+            n_signals=n_now,
+            n_nonzeros=state.n_nonzeros + len(encoded.indices),
+            position=position,
+        )
+        bad = _useless(new, encoder)
+        replaced = self._replace(new, bad, X, np.argsort(-objectives, kind="stable")) if bad.any() else 0
+
+        step = Step(float(objectives.mean()), len(encoded.indices) / len(X), replaced)
+        self.steps[state.n_batches :] = [step]
+        self.state = new  # from here on, the batch counts
+        return step
+
+    def _encode(self, X: Floats, dictionary: Floats) -> tuple[Encoder, Encoded]:
+        encoder = Encoder(
+            dictionary,
+            lambda1=self.problem.lambda1,
+            lambda2=self.problem.lambda2,
+            positive=self.problem.positive_code,
+            homotopy=False,
+            sparse=False,
+            keep_factors=False,
+            n_threads=self.n_threads,
+        )
+        encoder.encode(X)
+        return encoder, encoder.release()
+
+    def _give_birth(self, X: Floats) -> State:
+        """Return the state with signals of X, in their order, in the place of atoms that are still zero."""
+        state = self.state
+        dictionary, last_used = state.dictionary.copy(), state.last_used.copy()
+        empty = np.flatnonzero(state.unborn())
+        atoms = self._new_atoms(X, np.arange(len(X)), dictionary, len(empty))
+        filled = empty[: len(atoms)]
+        dictionary[filled] = atoms
+        last_used[filled] = state.n_signals
+        return replace(state, dictionary=dictionary, last_used=last_used)
+
+    def _replace(self, state: State, useless: NDArray[np.bool_], X: Floats, worst_first: NDArray[np.intp]) -> int:
+        """Put badly coded signals in the place of useless atoms, and forget what those were used for."""
+        atoms = self._new_atoms(X, worst_first, state.dictionary, int(useless.sum()))
+        places = np.flatnonzero(useless)[: len(atoms)]
+        state.dictionary[places] = atoms
+        state.A[places, :] = 0
+        state.A[:, places] = 0
+        state.B[places] = 0
+        state.last_used[places] = state.n_signals
+        return len(places)
+
+    def _new_atoms(self, X: Floats, order: NDArray[np.intp], dictionary: Floats, count: int) -> Floats:
+        """Return up to `count` signals, first in `order`, as atoms that differ from each other and from all others."""
+        chosen = np.empty((0, X.shape[1]), X.dtype)
+        others = dictionary
+        for start in range(0, len(order), max(64, 2 * count)):
+            if len(chosen) == count:
+                break
+            atoms = self._as_atoms(X[order[start : start + max(64, 2 * count)]])
+            others = _unit(others[others.any(axis=1)])
+            fresh = atoms[~(self._cosines(atoms, others) >= DUPLICATE).any(axis=1)]
+            repeats = np.tril(self._cosines(fresh, fresh) >= DUPLICATE, -1).any(axis=1)
+            chosen = np.concatenate([chosen, fresh[~repeats]])[:count]
+            others = np.concatenate([others, chosen])
+        return chosen
+
+    def _as_atoms(self, signals: Floats) -> Floats:
+        """Return these signals in the constraint set with norm one, without those that no code could use."""
+        norms = np.linalg.norm(signals, axis=1)
+        signals = signals[np.isfinite(norms) & (norms > self.problem.lambda1)]
+        atoms = self.problem.constraint.project(_unit(signals))
+        return _unit(atoms[atoms.any(axis=1)])
+
+    def _cosines(self, a: Floats, b: Floats) -> Floats:
+        cosines = a @ b.T
+        return cosines if self.problem.positive_code else np.abs(cosines)
+
+
+def has_converged(objectives: Sequence[float], tol: float) -> bool:
+    """Return whether doubling the number of batches has surely lowered the objective by less than the fraction `tol`.
+
+    Compares the average of the last half of the batches with that of the quarter before, and wants the gain to be
+    below the bound by twice the error of the difference, which comes from how much successive batches differ.
+    """
+    n = len(objectives)
+    before, recent = np.array(objectives[n // 4 : n // 2]), np.array(objectives[n // 2 :])
+    if len(before) < 10:
+        return False
+    error = np.sqrt(sum(np.square(np.diff(part)).mean() / 2 / len(part) for part in (before, recent)))
+    return bool(before.mean() - recent.mean() + 2 * error < tol * recent.mean())
+
+
+def _useless(state: State, encoder: Encoder) -> NDArray[np.bool_]:
+    """Return which atoms no code has used for long, or had a twin among the atoms before them in the last encoding."""
+    p = len(state.dictionary)
+    uses_per_signal = state.n_nonzeros / state.n_signals / p
+    useless: NDArray[np.bool_] = (state.n_signals - state.last_used) * uses_per_signal > DEAD
+    useless[encoder.duplicates(DUPLICATE)] = True
+    return useless & ~state.unborn()
+
+
+def _unit(rows: Floats) -> Floats:
+    """Return the rows scaled to norm one; zero rows stay."""
+    top = np.abs(rows).max(axis=1, keepdims=True, initial=0)
+    rows = rows / np.where(top > 0, top, 1)
+    norms = np.linalg.norm(rows, axis=1, keepdims=True)
+    unit: Floats = rows / np.where(norms > 0, norms, 1)
+    return unit

@@ -1,0 +1,183 @@
+import json
+import os
+import pickle
+
+import numpy as np
+import pytest
+from safetensors import safe_open
+from safetensors.numpy import load as load_safetensors
+from safetensors.numpy import save as save_safetensors
+
+import taskdict as td
+from helpers import DTYPES, random_problem
+from taskdict import storage
+
+
+@pytest.fixture
+def model():
+    X, _ = random_problem(60, 8, 1)
+    return td.DictionaryLearning(5, lambda1=0.1, lambda2=0.01, random_state=0, max_iter=4).fit(X)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_round_trip(tmp_path, dtype):
+    X, _ = random_problem(60, 8, 1, dtype=dtype)
+    init = X[:5] * 0.5
+    model = td.DictionaryLearning(
+        np.int64(5), lambda1=np.float32(0.1), dictionary_init=init, random_state=0, max_iter=4, callback=print
+    ).set_params(callback=None)
+    model.fit(X).save(tmp_path / "model")
+    loaded = td.load(str(tmp_path / "model"))
+    assert type(loaded) is td.DictionaryLearning
+    assert loaded.components_.dtype == dtype
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+    np.testing.assert_array_equal(loaded.transform(X).toarray(), model.transform(X).toarray())
+    assert (loaded.n_iter_, loaded.objective_, loaded.history_) == (model.n_iter_, model.objective_, model.history_)
+    np.testing.assert_array_equal(loaded.dictionary_init, init)
+    for name, value in model.get_params().items():
+        assert name == "dictionary_init" or getattr(loaded, name) == value
+    # It learns on, to the same bits.
+    np.testing.assert_array_equal(loaded.partial_fit(X).components_, model.partial_fit(X).components_)
+
+
+def test_sparse_coder(tmp_path):
+    X, D = random_problem(20, 8, 12)
+    coder = td.SparseCoder(D.tolist(), lambda1=0.2, method="homotopy").fit(X)
+    coder.save(tmp_path / "coder.safetensors")
+    loaded = td.load(tmp_path / "coder.safetensors")
+    assert loaded.method == "homotopy"
+    np.testing.assert_array_equal(loaded.transform(X).toarray(), coder.transform(X).toarray())
+    np.testing.assert_array_equal(loaded.fit(X).components_, D)
+
+
+def test_feature_names(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X = pandas.DataFrame(random_problem(60, 3, 1)[0], columns=["a", "b", "c"])
+    td.DictionaryLearning(2, lambda1=0.1, max_iter=2).fit(X).save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    assert list(loaded.feature_names_in_) == ["a", "b", "c"]
+    loaded.transform(X)
+    with pytest.raises(ValueError, match="feature names"):
+        loaded.transform(X[["b", "a", "c"]])
+
+
+def test_functions_and_generators_are_left_out(tmp_path):
+    X, _ = random_problem(60, 8, 1)
+    rng = np.random.RandomState(0)
+    td.DictionaryLearning(5, lambda1=0.1, max_iter=2, random_state=rng, callback=len and (lambda _: None)).fit(X).save(
+        tmp_path / "model"
+    )
+    loaded = td.load(tmp_path / "model")
+    assert loaded.callback is None
+    assert loaded.random_state is None
+
+
+def test_not_fitted(tmp_path):
+    with pytest.raises(ValueError, match="not fitted yet"):
+        td.DictionaryLearning(5, lambda1=0.1).save(tmp_path / "model")
+    assert not any(tmp_path.iterdir())
+
+
+def test_file_is_plain_safetensors(tmp_path, model):
+    model.save(tmp_path / "model")
+    with safe_open(tmp_path / "model", "numpy") as file:
+        document = json.loads(file.metadata()["taskdict"])
+    assert document["format"] == storage.FORMAT
+    assert document["class"] == "DictionaryLearning"
+    assert document["taskdict"] == td.__version__
+    assert document["parameters"]["lambda1"] == 0.1
+
+
+def test_every_cut_is_noticed(tmp_path, model):
+    path = tmp_path / "model"
+    model.save(path)
+    content = path.read_bytes()
+    for length in [*range(0, 40), *range(40, len(content), 97), len(content) - 1]:
+        path.write_bytes(content[:length])
+        with pytest.raises(td.ModelFileError, match="not a model file of taskdict, or it was cut short"):
+            td.load(path)
+
+
+def test_every_changed_bit_is_noticed(tmp_path, model):
+    path = tmp_path / "model"
+    model.save(path)
+    content = bytearray(path.read_bytes())
+    for position in range(0, len(content), 31):
+        changed = content.copy()
+        changed[position] ^= 4
+        path.write_bytes(changed)
+        with pytest.raises(td.ModelFileError):
+            td.load(path)
+
+
+def rewrite(path, change):
+    """Change the document and the arrays of a file, with a digest that fits: an attack, not an accident."""
+    arrays, document = storage.read(path)
+    change(arrays, document)
+    text = json.dumps(document)
+    path.write_bytes(save_safetensors(arrays, {"taskdict": text, "digest": storage._digest(text, arrays)}))
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda a, d: d.update(format=2), "format number 2, written by taskdict"),
+        (lambda a, d: d.update({"class": "os.system"}), "holds a 'os.system'"),
+        (lambda a, d: d.update({"class": ["SparseCoder"]}), "holds a"),
+        (lambda a, d: d["parameters"].update(surprise=1), "surprise"),
+        (lambda a, d: d["parameters"].pop("lambda1"), "lambda1"),
+        (lambda a, d: d["parameters"].update(lambda1="0.1"), "lambda1 must be a real number"),
+        (lambda a, d: d.pop("learned"), "learned"),
+        (lambda a, d: d.update(parameters=3), "not a sound model"),
+        (lambda a, d: d["learned"].update(n_batches=10**9), "do not fit"),
+        (lambda a, d: a.update(A=a["A"][:2]), "do not fit"),
+        (lambda a, d: a.update(B=a["B"].astype(np.float32)), "do not fit"),
+        (lambda a, d: a.update(last_used=a["last_used"][:1]), "do not fit"),
+        (lambda a, d: a.update(components=a["components"][0]), "not a sound model"),
+        (lambda a, d: a.pop("components"), "components"),
+        (lambda a, d: d.update(n_features_in=3), "number of features"),
+    ],
+)
+def test_crafted_files(tmp_path, model, change, message):
+    model.save(tmp_path / "model")
+    rewrite(tmp_path / "model", change)
+    with pytest.raises(td.ModelFileError, match=message):
+        td.load(tmp_path / "model")
+
+
+def test_other_files(tmp_path, model):
+    path = tmp_path / "model"
+    path.write_bytes(save_safetensors({"x": np.zeros(3)}))
+    with pytest.raises(td.ModelFileError, match="not one that taskdict wrote"):
+        td.load(path)
+    path.write_bytes(pickle.dumps(model))
+    with pytest.raises(td.ModelFileError, match="not a model file"):
+        td.load(path)
+    with pytest.raises(FileNotFoundError):
+        td.load(tmp_path / "absent")
+    with pytest.raises(IsADirectoryError, match="is a folder"):
+        model.save(tmp_path)
+
+
+def test_a_failed_save_keeps_the_old_file(tmp_path, model, monkeypatch):
+    path = tmp_path / "model"
+    model.save(path)
+    before = path.read_bytes()
+
+    def fail(*_):
+        raise OSError("the disk is full")
+
+    monkeypatch.setattr(os, "fsync", fail)
+    with pytest.raises(OSError, match="disk is full"):
+        model.save(path)
+    assert path.read_bytes() == before
+    assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_saving_is_deterministic(tmp_path, model):
+    model.save(tmp_path / "a")
+    td.load(tmp_path / "a").save(tmp_path / "b")
+    assert load_safetensors((tmp_path / "a").read_bytes()).keys() >= {"components", "A", "B"}
+    assert storage.read(tmp_path / "a")[1] == storage.read(tmp_path / "b")[1]
+    for name, array in storage.read(tmp_path / "a")[0].items():
+        np.testing.assert_array_equal(array, storage.read(tmp_path / "b")[0][name])
