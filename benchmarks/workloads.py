@@ -25,7 +25,12 @@ class Workload:
 
     def digest(self) -> str:
         """Identify the numbers that were encoded."""
-        return hashlib.sha256(self.X.tobytes() + self.D.tobytes()).hexdigest()[:16]
+        return digest(self.X, self.D)
+
+
+def digest(*arrays: np.ndarray) -> str:
+    """Identify the numbers that were worked on."""
+    return hashlib.sha256(b"".join(array.tobytes() for array in arrays)).hexdigest()[:16]
 
 
 def unit_norm(X: np.ndarray) -> np.ndarray:
@@ -35,22 +40,10 @@ def unit_norm(X: np.ndarray) -> np.ndarray:
     return X[norm[:, 0] > 1e-6] / norm[norm[:, 0] > 1e-6]
 
 
-def learn(X: np.ndarray, p: int, lambda1: float, lambda2: float = 0.0, iterations: int = 200) -> np.ndarray:
-    """Learn a dictionary by the online method of Mairal et al. (2010), good enough for a benchmark of encoders."""
-    rng = np.random.default_rng(0)
-    D = X[rng.choice(len(X), p, replace=False)].copy()
-    D /= np.maximum(np.linalg.norm(D, axis=1, keepdims=True), 1e-12)
-    A, B = np.zeros((p, p)), np.zeros_like(D)
-    for t in range(1, iterations + 1):
-        batch = X[rng.choice(len(X), 256)]
-        codes = td.sparse_encode(batch, D, lambda1=lambda1, lambda2=lambda2).toarray()
-        fade = (1 - 1 / t) ** 1.5
-        A = fade * A + codes.T @ codes
-        B = fade * B + codes.T @ batch
-        for j in np.flatnonzero(np.diag(A) > 1e-10):
-            D[j] += (B[j] - A[j] @ D) / A[j, j]
-            D[j] /= max(1.0, np.linalg.norm(D[j]))
-    return D
+def learn(X: np.ndarray, p: int, lambda1: float, lambda2: float = 0.0) -> np.ndarray:
+    """Return a learned dictionary to encode on."""
+    model = td.DictionaryLearning(p, lambda1=lambda1, lambda2=lambda2, max_iter=100, tol=0, random_state=0)
+    return model.fit(X).components_
 
 
 def _smooth_noise(n: int, side: int, rng: np.random.Generator) -> np.ndarray:
@@ -72,7 +65,7 @@ def digits(data: Path | None, n: int) -> tuple[np.ndarray, str]:
     return unit_norm(np.where(patches > 0.5, patches, 0.0)), "synthetic"
 
 
-def patches(data: Path | None, n: int, halftone: bool) -> tuple[np.ndarray, str]:
+def patches(data: Path | None, n: int, halftone: bool, pictures: slice = slice(None)) -> tuple[np.ndarray, str]:
     """Return random 10 × 10 patches of the Kodak pictures, or of their Floyd–Steinberg halftones, uncentred."""
     rng = np.random.default_rng(2)
     if data is None or not (data / "kodak").is_dir():
@@ -81,7 +74,7 @@ def patches(data: Path | None, n: int, halftone: bool) -> tuple[np.ndarray, str]
     from PIL import Image
 
     found = []
-    paths = sorted((data / "kodak").glob("*.png"))
+    paths = sorted((data / "kodak").glob("*.png"))[pictures]
     for path in paths:
         with Image.open(path) as picture:
             pixels = np.asarray(picture.convert("1") if halftone else picture, dtype=np.float64)  # "1" diffuses errors

@@ -272,21 +272,33 @@ except KeyboardInterrupt:
 
 def test_nan_in_the_middle_of_a_stream():
     X, _ = random_problem(400, 8, 1)
-    X = X.copy()
     X[250, 3] = np.nan
     model = td.DictionaryLearning(6, lambda1=0.1, batch_size=40, max_iter=10)
-    with pytest.raises(ValueError, match="signal 10 of batch 7 contains NaN or infinity"):
+    with pytest.raises(ValueError, match=r"signal 10 of the batch contains NaN or infinity \(batch 7\)"):
         model.fit(td.stream(iter(X)))
     assert model.n_iter_ == 6
     expected = clone(model).set_params(max_iter=6).fit(td.stream(iter(X)))
     np.testing.assert_array_equal(model.components_, expected.components_)
     model.transform(X[:200])
-    with pytest.raises(ValueError, match="NaN"):
+    with pytest.raises(ValueError, match=r"row 250 contains NaN or infinity \(batch 7\)"):
         model.partial_fit(X)
     assert model.n_iter_ == 6
-    mapped = X.view(np.memmap)  # not checked as a whole, but batch by batch
-    with pytest.raises(ValueError, match="of batch 1 contains NaN"):
-        clone(model).set_params(batch_size=400).fit(mapped)
+
+
+def test_nan_is_named_by_its_row(tmp_path):
+    X, _ = random_problem(400, 8, 1)
+    X[250, 3] = np.inf
+    model = td.DictionaryLearning(6, lambda1=0.1, batch_size=40)
+    with pytest.raises(ValueError, match="row 250 of the source contains NaN or infinity"):
+        model.fit(X)
+    with pytest.raises(ValueError, match="row 250 of the source contains NaN or infinity"):
+        clone(model).fit(td.stream(sp.csr_array(X), random_state=3))
+    np.save(tmp_path / "a.npy", X[:200])
+    np.save(tmp_path / "b.npy", X[200:])
+    with pytest.raises(ValueError, match=r"row 50 of '.*b.npy' contains NaN or infinity"):
+        clone(model).fit(td.stream([tmp_path / "a.npy", tmp_path / "b.npy"]))
+    with pytest.raises(ValueError, match=r"signal \d+ of the batch contains NaN"):
+        clone(model).fit(td.stream(X, preprocess=lambda batch: batch[1:]))
 
 
 def test_a_stream_that_ends_early():

@@ -168,10 +168,21 @@ def test_zero_atoms_become_signals():
     X[4] = -2 * X[0]  # a multiple of one that is there
     X[5] *= 0.01  # too short for λ1
     mine = learner(np.zeros((9, 6)), lambda1=0.1)
-    state = mine._give_birth(X)
-    np.testing.assert_allclose(state.dictionary, X[[0, 1, 2, 6, 7, 8, 9, 10, 11]], atol=1e-15)
-    positive = learner(np.zeros((9, 6)), positive_code=True)._give_birth(X)
-    np.testing.assert_allclose(positive.dictionary[3], X[4] / 2, atol=1e-15)  # with another sign it is another atom
+    state, rows = mine._give_birth(X)
+    assert list(rows) == [0, 1, 2, 6, 7, 8, 9, 10, 11]
+    np.testing.assert_allclose(state.dictionary, X[rows], atol=1e-15)
+    state, rows = learner(np.zeros((9, 6)), positive_code=True)._give_birth(X)
+    assert rows[3] == 4  # with another sign it is another atom
+    np.testing.assert_allclose(state.dictionary[3], X[4] / 2, atol=1e-15)
+
+
+def test_signals_that_became_atoms_do_not_teach():
+    X, _ = random_problem(50, 6, 9)
+    mine, other = learner(np.zeros((9, 6))), learner(X[:9])
+    mine.step(X)
+    other.step(X[9:])
+    np.testing.assert_allclose(mine.state.dictionary, other.state.dictionary, atol=1e-12)
+    assert (mine.state.n_signals, other.state.n_signals) == (50, 41)
 
 
 def test_one_signal_at_a_time():

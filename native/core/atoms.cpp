@@ -37,7 +37,7 @@ template <class T>
 void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool positive, int n_threads, Interrupt& interrupt) {
     const Kernels<T>& kernels = instruction_set().kernels<T>();
     const Index width = kernels.panel_width, stride = round_up(m, width), panels = stride / width;
-    const Index block = 24;
+    const Index block = 12;
     Array<T> features(stride * p);  // D by panels of features: what the product reads
     Array<T> product(block * stride), changes(block * stride), gradient(stride);
     const auto refresh = [&](Index j) {
@@ -51,7 +51,7 @@ void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool posit
         for (Index first = 0; first < p; first += block) {
             interrupt.poll();
             const Index count = std::min(block, p - first);
-            const Index share = std::max<Index>(1, (panels + 7) / 8);  // panels in a task
+            const Index share = (panels + 15) / 16;  // panels in a task
             team.loop((panels + share - 1) / share, [&](Index task) {
                 const Index from = task * share, end = std::min(m, (from + share) * width);
                 kernels.multiply(A + first * p, p, count, features.data(), p, end, from, product.data(), stride);

@@ -83,7 +83,11 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     gram_fast_memory_ = Array<float>(p * gram_fast_.stride);
     gram_fast_.rows = gram_fast_memory_.data();
     packed_ = pack(fast, atoms_fast, p, m);
-    fill_gram(fast, atoms_fast, packed_.data(), p, m, float(lambda2_), gram_fast_memory_.data(), gram_fast_.stride, n_threads);
+    if constexpr (is_double) {
+        for (Index j = 0; j < p; ++j) std::copy_n(gram_precise_.rows + j * gram_precise_.stride, p, gram_fast_memory_.data() + j * gram_fast_.stride);
+    } else {
+        fill_gram(fast, atoms_fast, packed_.data(), p, m, float(lambda2_), gram_fast_memory_.data(), gram_fast_.stride, n_threads);
+    }
     if (sparse) {
         packed_ = Array<float>();
         transposed_ = Array<float>(m * gram_fast_.stride);

@@ -18,13 +18,14 @@ namespace taskdict {
 namespace {
 
 #if defined(__linux__)
-// Puts each new thread on a core of its own next to the caller's. Left alone, the system may well start it on the
-// caller's core and leave another to threads that only spin, as those of BLAS and OpenMP do for a while after a call.
+// Puts each new thread on a core of its own next to the caller's. Left alone, the system may well start it on the caller's core,
+// where it waits for a millisecond and more while another core is idle, or busy only with threads that spin, as those of BLAS and
+// OpenMP do for a while after a call. The creator does this, since a thread that waits cannot do it for itself.
 class Spread {
   public:
     Spread() : usable_(sched_getaffinity(0, sizeof allowed_, &allowed_) == 0), here_(sched_getcpu()) {}
 
-    void place(int nth) const {
+    void place(std::thread& thread, int nth) const {
         if (!usable_ || here_ < 0) return;
         int cpu = here_;
         for (int left = nth % CPU_COUNT(&allowed_); left > 0; --left) do
@@ -33,7 +34,8 @@ class Spread {
         cpu_set_t one;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        if (sched_setaffinity(0, sizeof one, &one) == 0) sched_setaffinity(0, sizeof allowed_, &allowed_);
+        if (pthread_setaffinity_np(thread.native_handle(), sizeof one, &one) == 0)
+            pthread_setaffinity_np(thread.native_handle(), sizeof allowed_, &allowed_);  // from there it may be moved
     }
 
   private:
@@ -43,7 +45,7 @@ class Spread {
 };
 #else
 struct Spread {
-    void place(int) const {}
+    void place(std::thread&, int) const {}
 };
 #endif
 
@@ -63,14 +65,16 @@ class Helpers {
     Helpers(int n_threads, int wanted, const std::function<void()>& work) {
         const int count = std::max(0, wanted - at_work.fetch_add(1));
         at_work += count;
+        if (count == 0) return;
+        const Spread spread;
         for (int t = 1; t <= count; ++t) {
             try {
-                threads_.emplace_back([this, &work, t, n_threads] {
+                threads_.emplace_back([&work, n_threads] {
                     helper_of = n_threads;
-                    spread_.place(t);
                     work();
                     --at_work;
                 });
+                spread.place(threads_.back(), t);
             } catch (const std::system_error&) {
                 at_work -= count - t + 1;
                 break;  // the system has no more threads: the others do the work
@@ -83,7 +87,6 @@ class Helpers {
     }
 
   private:
-    const Spread spread_;
     std::vector<std::thread> threads_;
 };
 

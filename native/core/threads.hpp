@@ -13,7 +13,7 @@ namespace taskdict {
 // Threads worth starting for so many microseconds of work. Starting one costs some tens, but where others keep the cores busy,
 // waiting for it may cost far more.
 inline int worthwhile_threads(int n_threads, double microseconds) {
-    return int(std::clamp(microseconds / 400, 1.0, double(n_threads)));
+    return int(std::clamp(microseconds / 200, 1.0, double(n_threads)));
 }
 
 // Whether this thread is a helper and should end its task early, since other calls have come to need the cores.

@@ -80,6 +80,10 @@ class Stream(ABC):
                 return
             yield batch
 
+    def name(self, row: int) -> str:
+        """Say which signal is in this row of the batch that was last taken."""
+        return f"signal {row} of the batch"
+
     @abstractmethod
     def _read(self, n: int) -> Any:
         """Return the next signals as they are in the source."""
@@ -105,6 +109,7 @@ class _Shuffled(Stream):
         self.n_signals = n_signals
         self._seed = int(check_random_state(random_state).randint(2**31 - 1))
         self._position = 0  # signals given since the beginning
+        self._last: NDArray[np.int64] = np.empty(0, np.int64)  # the rows that were last given
         self._chunk: tuple[int, NDArray[np.int64]] | None = None
 
     @abstractmethod
@@ -112,10 +117,14 @@ class _Shuffled(Stream):
         """Return these rows of the source, in any order."""
 
     def _read(self, n: int) -> Any:
-        rows = self._order(self._position, n)
-        batch = self._rows(rows)
+        self._last = self._order(self._position, n)
+        batch = self._rows(self._last)
         self._position += n
         return batch
+
+    def name(self, row: int) -> str:
+        """Say which row of the source it is, unless a function may have moved it."""
+        return f"row {self._last[row]} of the source" if self._preprocess is None else super().name(row)
 
     def _order(self, position: int, n: int) -> NDArray[np.int64]:
         """Return the rows at places position to position + n of the endless random order."""
@@ -190,6 +199,7 @@ class FileStream(_Shuffled):
                     f"{os.fspath(path)!r} has {file.shape[1]} features per signal, but {os.fspath(paths[0])!r} has "
                     f"{self._files[0].shape[1]}: all files of a stream must have the same number of columns."
                 )
+        self._paths = [os.fspath(path) for path in paths]
         self._ends = np.cumsum([len(file) for file in self._files])
         self._dtype = np.result_type(*(file.dtype for file in self._files))
         super().__init__(int(self._ends[-1]), random_state, preprocess)
@@ -203,6 +213,13 @@ class FileStream(_Shuffled):
             start = self._ends[which] - len(self._files[which])
             batch[here] = self._files[which][rows[here] - start]
         return batch
+
+    def name(self, row: int) -> str:
+        """Say which row of which file it is, unless a function may have moved it."""
+        if self._preprocess is not None:
+            return super().name(row)
+        which = int(np.searchsorted(self._ends, self._last[row], side="right"))
+        return f"row {self._last[row] - self._ends[which] + len(self._files[which])} of {self._paths[which]!r}"
 
 
 class IteratorStream(Stream):

@@ -18,7 +18,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskdict._native import Encoded, Encoder, sum_outer, sum_outer_sparse, update_atoms
+from taskdict._native import Encoder, sum_outer, sum_outer_sparse, update_atoms
 from taskdict.constraints import UnitBall
 
 Floats = NDArray[Any]
@@ -48,7 +48,7 @@ class State:
     dictionary: Floats  # (n_components, n_features); an atom that no signal has been found for yet is zero
     A: Floats  # Σ w α αᵀ
     B: Floats  # Σ w α xᵀ, of the shape of the dictionary
-    last_used: NDArray[np.int64]  # for each atom, how many signals had been seen when it was last used
+    last_used: NDArray[np.int64]  # of each atom: how many signals had been seen when it was last used; −1 if it is zero
     n_batches: int = 0
     n_signals: int = 0
     n_nonzeros: int = 0
@@ -59,11 +59,11 @@ class State:
         """Begin with this dictionary and no signal seen."""
         p = dictionary.shape[0]
         A = np.zeros((p, p), dictionary.dtype)
-        return cls(dictionary, A, np.zeros_like(dictionary), np.zeros(p, np.int64))
+        return cls(dictionary, A, np.zeros_like(dictionary), np.where(dictionary.any(axis=1), 0, -1))
 
     def unborn(self) -> NDArray[np.bool_]:
         """Return which atoms are still zero."""
-        return np.logical_not(self.dictionary.any(axis=1))
+        return self.last_used < 0
 
 
 @dataclass(frozen=True)
@@ -95,14 +95,18 @@ class OnlineLearner:
         BadSignalError
             If a signal is not finite; the state is then as before.
         """
-        state = self._give_birth(X) if self.state.unborn().any() else self.state
-        encoder, encoded = self._encode(X, state.dictionary)
+        state, n_now = self.state, self.state.n_signals + len(X)
+        if state.unborn().any():
+            state, rows = self._give_birth(X)
+            if len(rows) < len(X):  # what a signal that became an atom would teach is to stay as it is
+                X = np.delete(X, rows, axis=0)
+        encoder = self._encoder(state.dictionary)
+        encoder.encode(X)
+        encoded = encoder.release()
         objectives = encoder.objectives(encoded, X)
 
-        n_seen = state.n_signals
-        n_now = n_seen + len(X)
         start = FADING_START * len(state.dictionary)
-        fade = float((n_seen + start) / (n_now + start)) ** FADING if n_seen > 0 else 0.0
+        fade = ((state.n_signals + start) / (n_now + start)) ** FADING if state.n_batches > 0 else 0.0
         A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
         sum_outer_sparse(encoded, fade, state.A, A, self.n_threads)
         sum_outer(encoded, X, fade, state.B, B, self.n_threads)
@@ -128,8 +132,8 @@ class OnlineLearner:
         self.state = new  # from here on, the batch counts
         return step
 
-    def _encode(self, X: Floats, dictionary: Floats) -> tuple[Encoder, Encoded]:
-        encoder = Encoder(
+    def _encoder(self, dictionary: Floats) -> Encoder:
+        return Encoder(
             dictionary,
             lambda1=self.problem.lambda1,
             lambda2=self.problem.lambda2,
@@ -139,24 +143,22 @@ class OnlineLearner:
             keep_factors=False,
             n_threads=self.n_threads,
         )
-        encoder.encode(X)
-        return encoder, encoder.release()
 
-    def _give_birth(self, X: Floats) -> State:
-        """Return the state with signals of X, in their order, in the place of atoms that are still zero."""
+    def _give_birth(self, X: Floats) -> tuple[State, NDArray[np.intp]]:
+        """Put signals of X, in their order, in the place of atoms that are still zero; return which."""
         state = self.state
-        dictionary, last_used = state.dictionary.copy(), state.last_used.copy()
         empty = np.flatnonzero(state.unborn())
-        atoms = self._new_atoms(X, np.arange(len(X)), dictionary, len(empty))
-        filled = empty[: len(atoms)]
-        dictionary[filled] = atoms
-        last_used[filled] = state.n_signals
-        return replace(state, dictionary=dictionary, last_used=last_used)
+        rows, atoms = self._new_atoms(X, np.arange(len(X)), state.dictionary, len(empty))
+        places = empty[: len(rows)]
+        dictionary, last_used = state.dictionary.copy(), state.last_used.copy()
+        dictionary[places] = atoms
+        last_used[places] = state.n_signals
+        return replace(state, dictionary=dictionary, last_used=last_used), rows
 
     def _replace(self, state: State, useless: NDArray[np.bool_], X: Floats, worst_first: NDArray[np.intp]) -> int:
         """Put badly coded signals in the place of useless atoms, and forget what those were used for."""
-        atoms = self._new_atoms(X, worst_first, state.dictionary, int(useless.sum()))
-        places = np.flatnonzero(useless)[: len(atoms)]
+        rows, atoms = self._new_atoms(X, worst_first, state.dictionary, int(useless.sum()))
+        places = np.flatnonzero(useless)[: len(rows)]
         state.dictionary[places] = atoms
         state.A[places, :] = 0
         state.A[:, places] = 0
@@ -164,31 +166,29 @@ class OnlineLearner:
         state.last_used[places] = state.n_signals
         return len(places)
 
-    def _new_atoms(self, X: Floats, order: NDArray[np.intp], dictionary: Floats, count: int) -> Floats:
-        """Return up to `count` signals, first in `order`, as atoms that differ from each other and from all others."""
-        chosen = np.empty((0, X.shape[1]), X.dtype)
-        others = dictionary
-        for start in range(0, len(order), max(64, 2 * count)):
-            if len(chosen) == count:
+    def _new_atoms(
+        self, X: Floats, order: NDArray[np.intp], dictionary: Floats, count: int
+    ) -> tuple[NDArray[np.intp], Floats]:
+        """Return up to `count` rows of X, the first in `order`, whose atoms differ from each other and all others."""
+        others = dictionary[dictionary.any(axis=1)]
+        rows, atoms = order[:0], X[:0]
+        size = count + 32  # most signals are fit to be atoms
+        for start in range(0, len(order), size):
+            some = order[start : start + size]
+            norms = np.linalg.norm(X[some], axis=1)
+            some = some[np.isfinite(norms) & (norms > self.problem.lambda1)]  # else no code would use the atom
+            more = _unit(self.problem.constraint.project(_unit(X[some])))
+            useful = more.any(axis=1)
+            rows, atoms = np.concatenate([rows, some[useful]]), np.concatenate([atoms, more[useful]])
+            if len(rows) == 0:
+                continue
+            together = np.concatenate([others, atoms], dtype=np.float32)  # good enough to tell duplicates
+            repeated = self._encoder(together).duplicates(DUPLICATE) - len(others)
+            repeated = repeated[repeated >= 0]
+            rows, atoms = np.delete(rows, repeated), np.delete(atoms, repeated, axis=0)
+            if len(rows) >= count:
                 break
-            atoms = self._as_atoms(X[order[start : start + max(64, 2 * count)]])
-            others = _unit(others[others.any(axis=1)])
-            fresh = atoms[~(self._cosines(atoms, others) >= DUPLICATE).any(axis=1)]
-            repeats = np.tril(self._cosines(fresh, fresh) >= DUPLICATE, -1).any(axis=1)
-            chosen = np.concatenate([chosen, fresh[~repeats]])[:count]
-            others = np.concatenate([others, chosen])
-        return chosen
-
-    def _as_atoms(self, signals: Floats) -> Floats:
-        """Return these signals in the constraint set with norm one, without those that no code could use."""
-        norms = np.linalg.norm(signals, axis=1)
-        signals = signals[np.isfinite(norms) & (norms > self.problem.lambda1)]
-        atoms = self.problem.constraint.project(_unit(signals))
-        return _unit(atoms[atoms.any(axis=1)])
-
-    def _cosines(self, a: Floats, b: Floats) -> Floats:
-        cosines = a @ b.T
-        return cosines if self.problem.positive_code else np.abs(cosines)
+        return rows[:count], atoms[:count]
 
 
 def has_converged(objectives: Sequence[float], tol: float) -> bool:

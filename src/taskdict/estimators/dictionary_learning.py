@@ -171,7 +171,7 @@ class DictionaryLearning(DictionaryTransformer):
         with reporter:
             while not done:
                 batch = self._next_batch(stream, batch_size, learner) if batch is None else batch
-                self._learn(learner, batch, stream.state())
+                self._learn(learner, batch, stream)
                 if stream.n_signals is not None and learner.state.n_signals >= stream.n_signals:
                     self._check_born(learner.state)
                 done = self.n_iter_ >= max_iter or (
@@ -213,7 +213,7 @@ class DictionaryLearning(DictionaryTransformer):
         else:
             learner = self._learner
             self._take_up(learner, problem)
-        self._learn(learner, batch, learner.state.position)
+        self._learn(learner, batch)
         return self
 
     def score(self, X: Any, y: Any = None) -> float:
@@ -268,10 +268,9 @@ class DictionaryLearning(DictionaryTransformer):
         return stream
 
     def _check_signals(self, X: Any, reset: bool) -> Any:
-        # A memory-mapped array is not read as a whole: its batches are checked as they come.
-        finite = not isinstance(X, np.memmap)
+        # Batches are checked for NaN and infinity as they come: a memory-mapped array is not read for that alone.
         return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=finite, reset=reset
+            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, reset=reset
         )
 
     def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any]:
@@ -314,15 +313,18 @@ class DictionaryLearning(DictionaryTransformer):
             )
         learner.problem, learner.n_threads = problem, resolve_threads(self.n_threads)
 
-    def _learn(self, learner: OnlineLearner, batch: NDArray[Any], position: Any = None) -> None:
+    def _learn(self, learner: OnlineLearner, batch: NDArray[Any], stream: Stream | None = None) -> None:
         """Take one step; the attributes are those of the last whole step, whatever happens."""
+        state = learner.state
         try:
-            learner.step(batch.astype(learner.state.dictionary.dtype, copy=False), position)
+            learner.step(
+                batch.astype(state.dictionary.dtype, copy=False), state.position if stream is None else stream.state()
+            )
         except BadSignalError as bad:
-            number = learner.state.n_batches + 1
+            which = f"row {bad.row}" if stream is None else stream.name(bad.row)
             raise ValueError(
-                f"X must be finite, but signal {bad.row} of batch {number} contains NaN or infinity. What was learned "
-                "from the batches before is kept. Remove or impute such values."
+                f"X must be finite, but {which} contains NaN or infinity (batch {state.n_batches + 1}). What was "
+                "learned from the batches before is kept. Remove or impute such values."
             ) from None
         finally:
             if learner.state.n_batches > 0:
