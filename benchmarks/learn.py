@@ -33,8 +33,8 @@ from machine import cpu_name
 from taskdict import _core
 from workloads import digest, digits, patches, unit_norm
 
-SPAMS_RUNS = {"default (1 s)": -1, "10 batches": 10, "30": 30, "100": 100, "300": 300, "1,000": 1000}  # its `iter`
-GOALS = ("default (1 s)", "1,000")  # the ends of SPAMS that are to be reached
+SPAMS_RUNS = {"default (1 s)": -1, "10 batches": 10, "100 batches": 100, "1,000 batches": 1000}  # its `iter`
+GOALS = ("default (1 s)", "100 batches", "1,000 batches")  # the ends of SPAMS that are to be reached
 
 
 @dataclass
@@ -144,7 +144,7 @@ def measure(work: Work, dtype: str, n_threads: int, repeats: int, with_sklearn: 
         for repeat in range(repeats):
             for name, iterations in SPAMS_RUNS.items():
                 theirs[name].append(learn_spams(work, X, n_threads, iterations))
-            ours.append(learn_ours(work, X, n_threads, repeat, 0.6 * theirs["1,000"][-1][0]))
+            ours.append(learn_ours(work, X, n_threads, repeat, 0.4 * theirs["1,000 batches"][-1][0]))
         sklearn = learn_sklearn(work, X, n_threads) if with_sklearn else []
     return {
         "work": work.name,

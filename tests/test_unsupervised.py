@@ -2,9 +2,9 @@ import numpy as np
 import pytest
 
 from helpers import DTYPES, random_problem
-from taskdict import _native, _reference, unsupervised
+from taskdict import _native, _reference
 from taskdict.constraints import UnitBall
-from taskdict.unsupervised import OnlineLearner, Problem, State, has_converged
+from taskdict.unsupervised import OnlineLearner, Problem, State, fading, has_converged
 
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
 
@@ -98,9 +98,9 @@ def test_steps_are_those_of_the_reference():
     X, D = random_problem(90, 6, 9)
     mine = learner(D, lambda2=0.05)
     expected, A, B = D.T, np.zeros((9, 9)), np.zeros((6, 9))
-    seen, start = 0, unsupervised.FADING_START * 9
+    seen = 0
     for batch in np.split(X, [10, 40, 41, 70]):  # of unequal sizes
-        fade = ((seen + start) / (seen + len(batch) + start)) ** unsupervised.FADING
+        fade = fading(seen, seen + len(batch), 9)
         expected, A, B = _reference.online_step(expected, A, B, batch.T, fade, 0.1, 0.05)
         mine.step(batch)
         seen += len(batch)

@@ -4,9 +4,8 @@ Minimises the expectation of ½‖x − Dα*‖² + λ1‖α*‖₁ + λ2/2‖α
 (``eq:ell1penalty``, ``eq:C``, ``eq:datadict``). Each batch is encoded on the dictionary so far; its codes enter the
 statistics A = Σ w α αᵀ and B = Σ w x αᵀ; then each atom moves to the minimiser of ½ tr(DᵀD A) − tr(DᵀB).
 
-A signal's weight w fades as others come. After t signals, the one that came s-th weighs ((s + t0) / (t + t0))^FADING:
-at first the last t0 / FADING signals count, later the last t / FADING. The weights are those of signals, not of
-batches, so that the sizes of batches do not matter.
+A signal's weight w fades as others come, see :func:`fading`. The weights are those of signals, not of batches, so that
+the sizes of batches do not matter.
 """
 
 from __future__ import annotations
@@ -23,10 +22,6 @@ from taskdict.constraints import UnitBall
 
 Floats = NDArray[Any]
 
-# Measured on digits and patches (benchmarks/learn.py): smaller values of FADING leave stale codes in the statistics for
-# longer, larger ones gain later and lose early.
-FADING = 8.0
-FADING_START = 10  # t0, in multiples of the number of atoms
 DUPLICATE = 1 - 1e-6  # cosine of the angle between two atoms from which on the second is a duplicate
 DEAD = 100  # an atom is dead when it was not used while each atom was used so many times on average
 
@@ -105,8 +100,7 @@ class OnlineLearner:
         encoded = encoder.release()
         objectives = encoder.objectives(encoded, X)
 
-        start = FADING_START * len(state.dictionary)
-        fade = ((state.n_signals + start) / (n_now + start)) ** FADING if state.n_batches > 0 else 0.0
+        fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
         A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
         sum_outer_sparse(encoded, fade, state.A, A, self.n_threads)
         sum_outer(encoded, X, fade, state.B, B, self.n_threads)
@@ -189,6 +183,18 @@ class OnlineLearner:
             if len(rows) >= count:
                 break
         return rows[:count], atoms[:count]
+
+
+def fading(n_before: int, n_now: int, n_components: int) -> float:
+    """Return by how much the weight of old signals falls while the number of signals seen grows.
+
+    The t-th signal has the weight (t + 5p)⁴ (t + 300p)¹², relative to the others. So the statistics are mostly made of
+    the last p signals at first, then of the last quarter of all, in the end of the last sixteenth: the codes of older
+    signals are stale. The exponents were chosen on digits and patches (``benchmarks/learn.py``), where larger ones
+    gained late and lost early, smaller ones the reverse.
+    """
+    near, far = ((n_before + start * n_components) / (n_now + start * n_components) for start in (5, 300))
+    return float(near**4 * far**12)
 
 
 def has_converged(objectives: Sequence[float], tol: float) -> bool:
