@@ -301,6 +301,45 @@ def test_nan_is_named_by_its_row(tmp_path):
         clone(model).fit(td.stream(X, preprocess=lambda batch: batch[1:]))
 
 
+def test_nan_in_the_first_batch():
+    X, _ = random_problem(50, 8, 1)
+    for row in (0, 3, 20, 49):
+        bad = X.copy()
+        bad[row, 2] = np.nan
+        for method in ("fit", "partial_fit"):
+            model = td.DictionaryLearning(6, lambda1=0.1, random_state=0)
+            with pytest.raises(ValueError, match=f"row {row} .*contains NaN"):
+                getattr(model, method)(bad)
+            assert not hasattr(model, "components_")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signals_of_any_reasonable_size(dtype):
+    X, _ = random_problem(200, 8, 1, dtype=dtype)
+    model = td.DictionaryLearning(12, lambda1=0.1, random_state=0, max_iter=20).fit(X)
+    for scale in (1e-12, 1e12) if dtype == np.float32 else (1e-100, 1e100):
+        scaled = td.DictionaryLearning(12, lambda1=0.1 * scale, random_state=0, max_iter=20).fit(X * dtype(scale))
+        np.testing.assert_allclose(scaled.components_, model.components_, atol=1e-4 if dtype == np.float32 else 1e-8)
+    huge = dtype(1e30 if dtype == np.float32 else 1e200)
+    with pytest.raises(ValueError, match=r"overflow float.*: divide the signals"):
+        td.DictionaryLearning(12, lambda1=0.1 * float(huge), random_state=0, max_iter=20).fit(X * huge)
+
+
+def test_batches_of_which_nothing_is_left():
+    X, _ = random_problem(100, 8, 1)
+    calls = []
+
+    def drop_some(batch):
+        calls.append(len(batch))
+        return batch[: len(batch) * (len(calls) % 2)]
+
+    model = td.DictionaryLearning(6, lambda1=0.1, batch_size=10, max_iter=8)
+    assert model.fit(td.stream(X, preprocess=drop_some)).n_iter_ == 8
+    assert len(calls) == 15
+    with pytest.raises(ValueError, match="left no signal of 1000 batches in a row"):
+        model.fit(td.stream(X, preprocess=lambda batch: batch[:0]))
+
+
 def test_a_stream_that_ends_early():
     X, _ = random_problem(100, 8, 1)
     model = td.DictionaryLearning(6, lambda1=0.1, batch_size=40, max_iter=10)

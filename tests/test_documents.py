@@ -20,9 +20,13 @@ MODULES = [m.name for m in pkgutil.walk_packages(taskdict.__path__, "taskdict.")
 def test_code_blocks_run(document, capsys):
     blocks = re.findall(r"```python\n(.*?)```", (ROOT / document).read_text(), flags=re.DOTALL)
     assert blocks
-    for block in blocks:
-        exec(compile(block, document, "exec"), {})
-    assert "(1797, 180)" in capsys.readouterr().out
+    names: dict = {}
+    for block in blocks:  # one after the other, as a reader would
+        exec(compile(block, document, "exec"), names)
+    shown = capsys.readouterr().out
+    assert "(1797, 100)" in shown
+    assert "40 float32" in shown
+    assert "(1797, 180)" in shown
 
 
 @pytest.mark.parametrize("module", MODULES)
@@ -31,15 +35,20 @@ def test_docstrings(module):
 
 
 def test_public_functions_have_examples():
-    for name in ("sparse_encode", "SparseCoder"):
+    for name in ("sparse_encode", "SparseCoder", "DictionaryLearning", "stream", "ProgressLine"):
         assert ">>>" in getattr(taskdict, name).__doc__
 
 
 @pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_examples_run(script):
-    run = subprocess.run([sys.executable, script], capture_output=True, text=True, env={"PYTHONUTF8": "1"})
+def test_examples_run(script, tmp_path):
+    run = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, env={"PYTHONUTF8": "1"}, cwd=tmp_path
+    )
     assert run.returncode == 0, run.stderr
     assert run.stdout
+    for line in run.stdout.splitlines():
+        if line.startswith("saved "):
+            assert (tmp_path / line.removeprefix("saved ")).stat().st_size > 0
 
 
 def test_version():

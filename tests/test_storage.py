@@ -133,8 +133,8 @@ def rewrite(path, change):
         (lambda a, d: a.update(A=a["A"][:2]), "do not fit"),
         (lambda a, d: a.update(B=a["B"].astype(np.float32)), "do not fit"),
         (lambda a, d: a.update(last_used=a["last_used"][:1]), "do not fit"),
-        (lambda a, d: a.update(components=a["components"][0]), "not a sound model"),
-        (lambda a, d: a.pop("components"), "components"),
+        (lambda a, d: a.update(dictionary=a["dictionary"][0]), "not a sound model"),
+        (lambda a, d: a.pop("dictionary"), "dictionary"),
         (lambda a, d: d.update(n_features_in=3), "number of features"),
     ],
 )
@@ -177,7 +177,7 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, model, monkeypatch):
 def test_saving_is_deterministic(tmp_path, model):
     model.save(tmp_path / "a")
     td.load(tmp_path / "a").save(tmp_path / "b")
-    assert load_safetensors((tmp_path / "a").read_bytes()).keys() >= {"components", "A", "B"}
+    assert load_safetensors((tmp_path / "a").read_bytes()).keys() >= {"dictionary", "A", "B"}
     assert storage.read(tmp_path / "a")[1] == storage.read(tmp_path / "b")[1]
     for name, array in storage.read(tmp_path / "a")[0].items():
         np.testing.assert_array_equal(array, storage.read(tmp_path / "b")[0][name])

@@ -75,7 +75,7 @@ def test_rows_are_whole(source):
 
 def test_state_goes_through_json(source):
     stream = td.stream(source, random_state=3)
-    stream.take(70)
+    stream.take(np.int64(70))
     state = json.loads(json.dumps(stream.state()))
     expected = stream.take(90)
     other = td.stream(source, random_state=4)

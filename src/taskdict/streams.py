@@ -8,6 +8,7 @@ not stored. To add a source, derive from :class:`Stream` and write ``_read``, ``
 from __future__ import annotations
 
 import math
+import operator
 import os
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -64,6 +65,7 @@ class Stream(ABC):
         StreamEndedError
             If there is no signal left.
         """
+        n = operator.index(n)
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}.")
         batch = self._read(n)

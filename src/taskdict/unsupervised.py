@@ -17,13 +17,16 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskdict._native import Encoder, sum_outer, sum_outer_sparse, update_atoms
+from taskdict._native import BadSignalError, Encoder, sum_outer, sum_outer_sparse, update_atoms
 from taskdict.constraints import UnitBall
 
 Floats = NDArray[Any]
 
 DUPLICATE = 1 - 1e-6  # cosine of the angle between two atoms from which on the second is a duplicate
 DEAD = 100  # an atom is dead when it was not used while each atom was used so many times on average
+
+
+_ARRAYS = ("dictionary", "A", "B", "last_used")  # of a State
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,22 @@ class State:
         """Return which atoms are still zero."""
         return self.last_used < 0
 
+    def to_file(self) -> tuple[dict[str, Floats], dict[str, Any]]:
+        """Return the arrays of the state, and the rest as what JSON can hold."""
+        names = ("n_batches", "n_signals", "n_nonzeros", "position")
+        return {name: getattr(self, name) for name in _ARRAYS}, {name: getattr(self, name) for name in names}
+
+    @classmethod
+    def from_file(cls, arrays: dict[str, Floats], numbers: dict[str, Any]) -> State:
+        """Return the state that `to_file` has described; the core trusts the shapes, so they are checked here."""
+        dictionary, A, B, last_used = (arrays[name] for name in _ARRAYS)
+        p, m = dictionary.shape
+        sound = A.shape == (p, p) and B.shape == (p, m) and last_used.shape == (p,) and last_used.dtype == np.int64
+        if not sound or {dictionary.dtype, A.dtype, B.dtype} not in ({np.dtype("f4")}, {np.dtype("f8")}):
+            raise ValueError("its arrays do not fit each other")
+        counts = {name: int(numbers[name]) for name in ("n_batches", "n_signals", "n_nonzeros")}
+        return cls(dictionary, A, B, last_used, **counts, position=numbers["position"])
+
 
 @dataclass(frozen=True)
 class Step:
@@ -91,12 +110,17 @@ class OnlineLearner:
             If a signal is not finite; the state is then as before.
         """
         state, n_now = self.state, self.state.n_signals + len(X)
+        kept = None
         if state.unborn().any():
             state, rows = self._give_birth(X)
             if len(rows) < len(X):  # what a signal that became an atom would teach is to stay as it is
-                X = np.delete(X, rows, axis=0)
+                kept = np.delete(np.arange(len(X)), rows)
+                X = X[kept]
         encoder = self._encoder(state.dictionary)
-        encoder.encode(X)
+        try:
+            encoder.encode(X)
+        except BadSignalError as bad:
+            raise BadSignalError(bad.row if kept is None else int(kept[bad.row])) from None
         encoded = encoder.release()
         objectives = encoder.objectives(encoded, X)
 
@@ -106,6 +130,11 @@ class OnlineLearner:
         sum_outer(encoded, X, fade, state.B, B, self.n_threads)
         dictionary = state.dictionary.copy()
         update_atoms(dictionary, A, B, self.problem.constraint.positive, self.n_threads)
+        if not np.isfinite(dictionary.sum()):
+            raise ValueError(
+                f"the squares of codes and signals of this size overflow {dictionary.dtype}: divide the signals and "
+                "lambda1 by the size of the largest signal."
+            )
         last_used = state.last_used.copy()
         last_used[encoded.indices] = n_now
         new = State(
@@ -118,8 +147,8 @@ class OnlineLearner:
             n_nonzeros=state.n_nonzeros + len(encoded.indices),
             position=position,
         )
-        bad = _useless(new, encoder)
-        replaced = self._replace(new, bad, X, np.argsort(-objectives, kind="stable")) if bad.any() else 0
+        useless = _useless(new, encoder)
+        replaced = self._replace(new, useless, X, np.argsort(-objectives, kind="stable")) if useless.any() else 0
 
         step = Step(float(objectives.mean()), len(encoded.indices) / len(X), replaced)
         self.steps[state.n_batches :] = [step]
@@ -169,8 +198,9 @@ class OnlineLearner:
         size = count + 32  # most signals are fit to be atoms
         for start in range(0, len(order), size):
             some = order[start : start + size]
-            norms = np.linalg.norm(X[some], axis=1)
-            some = some[np.isfinite(norms) & (norms > self.problem.lambda1)]  # else no code would use the atom
+            with np.errstate(over="ignore"):
+                long = np.linalg.norm(X[some], axis=1) > self.problem.lambda1  # else no code would use the atom
+            some = some[long & np.isfinite(X[some]).all(axis=1)]
             more = _unit(self.problem.constraint.project(_unit(X[some])))
             useful = more.any(axis=1)
             rows, atoms = np.concatenate([rows, some[useful]]), np.concatenate([atoms, more[useful]])
@@ -208,7 +238,7 @@ def has_converged(objectives: Sequence[float], tol: float) -> bool:
     if len(before) < 10:
         return False
     error = np.sqrt(sum(np.square(np.diff(part)).mean() / 2 / len(part) for part in (before, recent)))
-    return bool(before.mean() - recent.mean() + 2 * error < tol * recent.mean())
+    return bool(before.mean() - recent.mean() + 2 * error <= tol * recent.mean())
 
 
 def _useless(state: State, encoder: Encoder) -> NDArray[np.bool_]:

@@ -22,6 +22,7 @@ from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
 from taskdict.unsupervised import OnlineLearner, Problem, State, Step, has_converged
 
 CHECK_EVERY = 20  # batches between two looks at whether the objective still falls
+MOST_EMPTY = 1000  # batches in a row of which nothing is left
 AVERAGED = 20  # batches in the average that is shown
 
 
@@ -99,8 +100,8 @@ class DictionaryLearning(DictionaryTransformer):
     >>> model.components_.shape
     (50, 64)
     >>> codes = model.transform(X)
-    >>> round(codes.nnz / len(X), 1)
-    5.6
+    >>> codes.shape, round(codes.nnz / len(X))
+    ((1797, 50), 6)
     """
 
     def __init__(
@@ -275,14 +276,19 @@ class DictionaryLearning(DictionaryTransformer):
 
     def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any]:
         done = (learner.state.n_batches, learner.state.n_signals) if learner is not None else (0, 0)
-        try:
-            batch = stream.take(size)
-        except StreamEndedError:
-            raise StreamEndedError(
-                f"the stream ended after {done[0]} batches ({done[1]} signals), before max_iter={self.max_iter}. "
-                "The model learned so far is kept and can be used. Set max_iter to the number of batches that there "
-                "are, or give an iterable that can be read again."
-            ) from None
+        for _ in range(MOST_EMPTY):
+            try:
+                batch = stream.take(size)
+            except StreamEndedError:
+                raise StreamEndedError(
+                    f"the stream ended after {done[0]} batches ({done[1]} signals), before max_iter={self.max_iter}. "
+                    "The model learned so far is kept and can be used. Set max_iter to the number of batches that "
+                    "there are, or give an iterable that can be read again."
+                ) from None
+            if len(batch) > 0:
+                break
+        else:
+            raise ValueError(f"preprocess of the stream has left no signal of {MOST_EMPTY} batches in a row.")
         if learner is not None and batch.shape[1] != learner.state.dictionary.shape[1]:
             raise ValueError(
                 f"batch {done[0] + 1} of the stream has {batch.shape[1]} features per signal, but those before had "
@@ -369,40 +375,15 @@ class DictionaryLearning(DictionaryTransformer):
             )
 
     def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
-        state, history = self._learner.state, self.history_
-        arrays = {"components": state.dictionary, "A": state.A, "B": state.B, "last_used": state.last_used}
-        arrays.update({f"history {name}": np.array(values, np.float64) for name, values in history.items()})
-        numbers = {name: getattr(state, name) for name in ("n_batches", "n_signals", "n_nonzeros", "position")}
-        return arrays, numbers
+        arrays, numbers = self._learner.state.to_file()
+        history = {f"history {name}": np.array(values, np.float64) for name, values in self.history_.items()}
+        return {**arrays, **history}, numbers
 
     def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
-        components = arrays["components"]
-        p, m = components.shape
+        state = State.from_file(arrays, learned)
         columns = [arrays[f"history {name}"] for name in ("objective", "nonzeros", "replaced")]
-        wanted = [
-            (arrays["A"], (p, p)),
-            (arrays["B"], (p, m)),
-            *((column, (learned["n_batches"],)) for column in columns),
-        ]
-        dtypes = {array.dtype for array in (components, arrays["A"], arrays["B"])}
-        if (
-            any(array.shape != shape for array, shape in wanted)
-            or dtypes not in ({np.dtype(np.float32)}, {np.dtype(np.float64)})
-            or arrays["last_used"].shape != (p,)
-            or arrays["last_used"].dtype != np.int64
-            or p != self.n_components
-        ):
-            raise ValueError("the arrays do not fit each other")
-        state = State(
-            components,
-            arrays["A"],
-            arrays["B"],
-            arrays["last_used"],
-            n_batches=int(learned["n_batches"]),
-            n_signals=int(learned["n_signals"]),
-            n_nonzeros=int(learned["n_nonzeros"]),
-            position=learned["position"],
-        )
+        if len(state.dictionary) != self.n_components or any(c.shape != (state.n_batches,) for c in columns):
+            raise ValueError("its arrays do not fit each other")
         learner = OnlineLearner(self._problem(), state, resolve_threads(self.n_threads))
         learner.steps = [Step(float(o), float(k), int(r)) for o, k, r in zip(*columns, strict=True)]
         self._publish(learner)
