@@ -40,9 +40,7 @@ def mosaic_of(atoms: np.ndarray) -> Image.Image:
 picture = load_sample_image("china.jpg").mean(axis=2) / 255
 X = patches_of(picture).astype(np.float32)
 model = td.DictionaryLearning(100, lambda1=0.15, random_state=0, verbose=1).fit(X)
-codes = model.transform(X)
-error = np.linalg.norm(X - model.inverse_transform(codes)) / np.linalg.norm(X)
-print(f"{len(X):,} patches, {codes.nnz / len(X):.1f} of 100 atoms each, relative error {error:.2f}")
+print(f"{len(X):,} patches, {model.transform(X).nnz / len(X):.1f} of 100 atoms each, objective {-model.score(X):.4f}")
 
 name = sys.argv[1] if len(sys.argv) > 1 else "atoms.png"
 mosaic_of(model.components_).save(name)

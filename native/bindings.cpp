@@ -51,7 +51,12 @@ nb::object hand_over(Growing<T>& numbers) {
     return nb::cast(nb::ndarray<nb::numpy, T, nb::ndim<1>>(memory, {size}, owner));
 }
 
+void require(bool fits) {
+    if (!fits) throw nb::value_error("the shapes of the arrays do not fit each other");
+}
+
 Supports supports_of(const List<std::int64_t>& indptr, const List<std::int32_t>& indices, Index atoms) {
+    require(indptr.shape(0) > 0 && indptr.data()[indptr.shape(0) - 1] == std::int64_t(indices.shape(0)));
     return {indptr.data(), indices.data(), Index(indptr.shape(0)) - 1, atoms};
 }
 
@@ -94,11 +99,13 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
              })
         .def("objectives",
              [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Contiguous<T> x, int n_threads) {
+                 require(x.shape(0) + 1 == indptr.shape(0) && Index(x.shape(1)) == encoder.features() && values.shape(0) == indices.shape(0));
+                 const Supports supports = supports_of(indptr, indices, encoder.atoms());
                  Growing<double> out;
                  out.extend(Index(indptr.shape(0)) - 1);
                  {
                      const nb::gil_scoped_release release;
-                     objectives(encoder, supports_of(indptr, indices, encoder.atoms()), values.data(), x.data(), out.data(), n_threads);
+                     objectives(encoder, supports, values.data(), x.data(), out.data(), n_threads);
                  }
                  return hand_over(out);
              })
@@ -118,9 +125,11 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
         "sum_outer",
         [](List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Contiguous<T> x, T fade, Contiguous<T> before, Writable<T> after,
            int n_threads) {
+            require(x.shape(0) + 1 == indptr.shape(0) && x.shape(1) == after.shape(1) && values.shape(0) == indices.shape(0) &&
+                    before.shape(0) == after.shape(0) && before.shape(1) == after.shape(1));
+            const Supports supports = supports_of(indptr, indices, Index(after.shape(0)));
             const nb::gil_scoped_release release;
-            sum_outer(supports_of(indptr, indices, Index(after.shape(0))), values.data(), x.data(), Index(x.shape(1)), fade, before.data(),
-                      after.data(), n_threads);
+            sum_outer(supports, values.data(), x.data(), Index(x.shape(1)), fade, before.data(), after.data(), n_threads);
         },
         nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("x"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
         nb::arg("n_threads"));
@@ -128,15 +137,18 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
         "sum_outer_sparse",
         [](List<std::int64_t> indptr, List<std::int32_t> indices, List<T> left, List<T> right, T fade, Contiguous<T> before, Writable<T> after,
            int n_threads) {
+            require(left.shape(0) == indices.shape(0) && right.shape(0) == indices.shape(0) && after.shape(0) == after.shape(1) &&
+                    before.shape(0) == after.shape(0) && before.shape(1) == after.shape(1));
+            const Supports supports = supports_of(indptr, indices, Index(after.shape(0)));
             const nb::gil_scoped_release release;
-            sum_outer_sparse(supports_of(indptr, indices, Index(after.shape(0))), left.data(), right.data(), fade, before.data(), after.data(),
-                             n_threads);
+            sum_outer_sparse(supports, left.data(), right.data(), fade, before.data(), after.data(), n_threads);
         },
         nb::arg("indptr"), nb::arg("indices"), nb::arg("left"), nb::arg("right"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
         nb::arg("n_threads"));
     module.def(
         "update_atoms",
         [](Writable<T> atoms, Contiguous<T> A, Contiguous<T> B, bool positive, int n_threads) {
+            require(A.shape(0) == atoms.shape(0) && A.shape(1) == atoms.shape(0) && B.shape(0) == atoms.shape(0) && B.shape(1) == atoms.shape(1));
             without_gil([&](Interrupt& interrupt) {
                 update_atoms(atoms.data(), A.data(), B.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), positive, n_threads, interrupt);
             });

@@ -29,7 +29,7 @@ def bad(array, value, row=2):
         (
             {"X": X[0]},
             ValueError,
-            "X must have two dimensions (rows are vectors), got shape (4,). For a single signal, pass X.resh",
+            "X must have two dimensions (rows are vectors), got shape (4,). A single vector becomes a row with resh",
         ),
         ({"X": X[None]}, ValueError, "X must have two dimensions (rows are vectors), got shape (1, 6, 4)."),
         ({"X": 3.0}, ValueError, "X must have two dimensions"),

@@ -1,6 +1,7 @@
 import json
 import os
 import pickle
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -129,13 +130,21 @@ def rewrite(path, change):
         (lambda a, d: d["parameters"].update(lambda1="0.1"), "lambda1 must be a real number"),
         (lambda a, d: d.pop("learned"), "learned"),
         (lambda a, d: d.update(parameters=3), "not a sound model"),
-        (lambda a, d: d["learned"].update(n_batches=10**9), "do not fit"),
+        (lambda a, d: d["learned"].update(n_batches=3), "do not fit"),
         (lambda a, d: a.update(A=a["A"][:2]), "do not fit"),
         (lambda a, d: a.update(B=a["B"].astype(np.float32)), "do not fit"),
         (lambda a, d: a.update(last_used=a["last_used"][:1]), "do not fit"),
         (lambda a, d: a.update(dictionary=a["dictionary"][0]), "not a sound model"),
         (lambda a, d: a.pop("dictionary"), "dictionary"),
         (lambda a, d: d.update(n_features_in=3), "number of features"),
+        (lambda a, d: d["learned"].update(n_signals=float("inf")), "not a sound model"),
+        (lambda a, d: d["learned"].update(n_signals=-5), "counts make no sense"),
+        (lambda a, d: d["learned"].update(n_signals=2**70), "counts make no sense"),
+        (lambda a, d: a["history replaced"].fill(np.inf), "not a sound model"),
+        (lambda a, d: a["dictionary"].fill(np.nan), "not finite"),
+        (lambda a, d: a["A"].fill(np.inf), "not finite"),
+        (lambda a, d: d.update(feature_names_in=["a"]), "names of the features"),
+        (lambda a, d: d.update(feature_names_in="abcdefgh"), "names of the features"),
     ],
 )
 def test_crafted_files(tmp_path, model, change, message):
@@ -155,8 +164,13 @@ def test_other_files(tmp_path, model):
         td.load(path)
     with pytest.raises(FileNotFoundError):
         td.load(tmp_path / "absent")
-    with pytest.raises(IsADirectoryError, match="is a folder"):
+    with pytest.raises(OSError, match="is a folder or a device"):
         model.save(tmp_path)
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(OSError, match="is a folder or a device"):
+        model.save(tmp_path / "pipe")
+    with pytest.raises(FileNotFoundError, match=r"there is no '.*absent'"):
+        model.save(tmp_path / "absent" / "model")
 
 
 def test_a_failed_save_keeps_the_old_file(tmp_path, model, monkeypatch):
@@ -172,6 +186,41 @@ def test_a_failed_save_keeps_the_old_file(tmp_path, model, monkeypatch):
         model.save(path)
     assert path.read_bytes() == before
     assert [p.name for p in tmp_path.iterdir()] == ["model"]
+
+
+def test_parameters_of_all_kinds(tmp_path):
+    pandas = pytest.importorskip("pandas")
+    X, D = random_problem(60, 8, 5)
+    for init in (D.tolist(), pandas.DataFrame(D), D.astype(">f8"), np.asfortranarray(D), D[::-1][::-1]):
+        model = td.DictionaryLearning(
+            5, lambda1=np.array(0.1), lambda2=Fraction(1, 8), dictionary_init=init, max_iter=2
+        )
+        model.fit(X).save(tmp_path / "model")
+        loaded = td.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.dictionary_init, D)
+        assert (loaded.lambda1, loaded.lambda2) == (0.1, 0.125)
+    td.SparseCoder(pandas.DataFrame(D)).fit(X).save(tmp_path / "coder")
+    np.testing.assert_array_equal(td.load(tmp_path / "coder").dictionary, D)
+
+
+@pytest.mark.parametrize("changes", [{"n_components": 9}, {"lambda1": -1}, {"tol": float("inf")}, {"lambda1": "a"}])
+def test_what_could_not_be_loaded_is_not_saved(tmp_path, model, changes):
+    model.save(tmp_path / "model")
+    before = (tmp_path / "model").read_bytes()
+    with pytest.raises(ValueError, match="the model cannot be saved"):
+        model.set_params(**changes).save(tmp_path / "model")
+    assert (tmp_path / "model").read_bytes() == before
+
+
+def test_links_names_and_modes(tmp_path, model):
+    (tmp_path / "link").symlink_to(tmp_path / "file")
+    model.save(tmp_path / "link")
+    assert (tmp_path / "link").is_symlink()
+    (tmp_path / "file").chmod(0o600)
+    model.save(tmp_path / "file")
+    assert (tmp_path / "file").stat().st_mode & 0o777 == 0o600
+    model.save(tmp_path / ("x" * 250))
+    assert td.load(tmp_path / ("x" * 250)).n_iter_ == model.n_iter_
 
 
 def test_saving_is_deterministic(tmp_path, model):

@@ -1,11 +1,13 @@
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 
 import taskdict as td
-from taskdict.streams import FileStream, IteratorStream, Stream, StreamEndedError, permuted
+from taskdict._permutation import permuted
+from taskdict.streams import FileStream, IteratorStream, Stream, StreamEndedError
 
 
 def rows_of(n, m=3):
@@ -121,7 +123,7 @@ def test_iterables_start_again():
         def __iter__(self):
             return iter(rows_of(4))
 
-    for source in (Source(), list(rows_of(4))):
+    for source in (Source(), list(rows_of(4)), lambda: iter(rows_of(4)), lambda: list(rows_of(4))):
         stream = IteratorStream(source)
         assert list(numbers(stream.take(10))) == [0, 1, 2, 3, 0, 1, 2, 3, 0, 1]
     assert list(IteratorStream([]).batches(3)) == []
@@ -137,6 +139,74 @@ def test_iterator_state():
     np.testing.assert_array_equal(other.take(5), expected)
     with pytest.raises(ValueError, match="cannot go back to 11"):
         other.restore(state)
+
+
+def test_an_iterator_that_fails_loses_nothing():
+    fails = [True]
+
+    class Source:
+        def __init__(self):
+            self.k = -1
+
+        def __iter__(self):
+            return self
+
+        def __next__(self):
+            if self.k == 14 and fails.pop():
+                fails.append(False)
+                raise OSError("try again")
+            self.k += 1
+            return rows_of(40)[self.k]
+
+    stream = td.stream(Source())
+    assert list(numbers(stream.take(10))) == list(range(10))
+    with pytest.raises(OSError, match="try again"):
+        stream.take(10)
+    assert stream.state()["position"] == 10
+    assert list(numbers(stream.take(10))) == list(range(10, 20))
+
+
+def test_a_source_may_use_its_memory_again():
+    def refill():
+        block = np.empty((2, 2))
+        for k in range(5):
+            block[:] = k
+            yield block
+
+    assert list(td.stream(refill()).take(6)[:, 0]) == [0, 0, 1, 1, 2, 2]
+
+
+def test_preprocess_does_not_change_the_source():
+    def double(batch):
+        batch *= 2
+        return batch
+
+    for make in (list, np.array):
+        X = rows_of(4)
+        td.stream(make(X), preprocess=double).take(4)
+        np.testing.assert_array_equal(X, rows_of(4))
+
+
+def test_sparse_blocks():
+    stream = td.stream([sp.csr_array(rows_of(5)), sp.coo_array(rows_of(5))])
+    np.testing.assert_array_equal(stream.take(10), np.tile(rows_of(5), (2, 1)))
+
+
+def test_views_are_not_copied_as_a_whole():
+    X = np.zeros((100_000, 40))
+    for view in (X[:, ::2], X[::2], X[::-1], np.asfortranarray(X[:, :20])):
+        stream = td.stream(view)
+        stream.take(1)
+        tracemalloc.start()
+        stream.take(10)
+        peak = tracemalloc.get_traced_memory()[1]
+        tracemalloc.stop()
+        assert peak < 1_000_000
+
+
+def test_repr():
+    assert "ArrayStream" in repr(td.stream(rows_of(3)))
+    assert "'position': 0" in repr(td.stream(iter(rows_of(3))))
 
 
 def test_batches():
@@ -166,8 +236,15 @@ def test_bad_sources(tmp_path):
         FileStream([])
     with pytest.raises(ValueError, match="n_samples=0"):
         td.stream(np.zeros((0, 3)))
-    with pytest.raises(TypeError, match="source must be an array"):
-        td.stream(5)
+    for source in (5, b"X.npy"):
+        with pytest.raises(TypeError, match="source must be an array"):
+            td.stream(source)
+    with pytest.raises(ValueError, match="at least one feature"):
+        td.stream(np.zeros((5, 0))).take(1)
+    with pytest.raises(TypeError, match=r"the iterator gives paths .* make a list of them"):
+        td.stream(tmp_path.glob("wide*")).take(1)
+    with pytest.raises(ValueError, match="what preprocess returned must have two dimensions"):
+        td.stream(rows_of(3), preprocess=lambda batch: batch[0]).take(1)
     with pytest.raises(TypeError, match="source is a stream already"):
         td.stream(td.stream(rows_of(3)))
     with pytest.raises(ValueError, match="different widths near signal 0: 2, 3 features"):

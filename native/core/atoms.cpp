@@ -18,7 +18,7 @@ void move_atom(T* atom, const T* gradient, T curvature, Index m, bool positive, 
     const T step = 1 / curvature;
     for (Index i = 0; i < m; ++i) {
         const T value = atom[i] + gradient[i] * step;
-        change[i] = positive && !(value > 0) ? T(0) : value;
+        change[i] = positive && value < 0 ? T(0) : value;  // NaN stays, to be noticed
     }
     const double square = squared_norm(change, m);
     const T factor = square > 1 ? T(1 / std::sqrt(square)) : T(1);

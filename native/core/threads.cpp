@@ -67,6 +67,7 @@ class Helpers {
         at_work += count;
         if (count == 0) return;
         const Spread spread;
+        threads_.reserve(std::size_t(count));
         for (int t = 1; t <= count; ++t) {
             try {
                 threads_.emplace_back([&work, n_threads] {

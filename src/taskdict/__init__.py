@@ -1,6 +1,6 @@
 """taskdict: sparse dictionaries tuned to a task."""
 
-from importlib.metadata import version
+from importlib.metadata import version as _version
 
 from taskdict import streams
 from taskdict.coding import Report, Status, sparse_encode
@@ -9,7 +9,7 @@ from taskdict.progress import Progress, ProgressLine
 from taskdict.storage import ModelFileError
 from taskdict.streams import stream
 
-__version__ = version("taskdict")
+__version__ = _version("taskdict")
 
 __all__ = [
     "DictionaryLearning",

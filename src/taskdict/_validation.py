@@ -68,6 +68,15 @@ def check_penalty(name: str, value: Any) -> float:
     return number
 
 
+def check_count(name: str, value: Any) -> int:
+    """Return a number of things, at least one."""
+    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
+        raise TypeError(f"{name} must be a positive integer, got {value!r}.")
+    if value < 1:
+        raise ValueError(f"{name} must be a positive integer, got {value}.")
+    return int(value)
+
+
 def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}.")
@@ -78,6 +87,6 @@ def _check_real_matrix(array: Any, name: str) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}.")
     if array.ndim != 2:
-        hint = f" For a single signal, pass {name}.reshape(1, -1)." if array.ndim == 1 else ""
+        hint = " A single vector becomes a row with reshape(1, -1)." if array.ndim == 1 else ""
         raise ValueError(f"{name} must have two dimensions (rows are vectors), got shape {array.shape}.{hint}")
     return array

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import numbers
+import shutil
 import sys
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Self, TextIO
+
+import numpy as np
 
 
 @dataclass(frozen=True)
@@ -17,8 +21,10 @@ class Progress:
     ----------
     model : estimator
         The learner itself; its attributes are up to date, so it may be used or saved.
-    n_iter, max_iter : int
-        Batches so far, and at most.
+    n_iter : int
+        Batches so far.
+    max_iter : int or None
+        Batches at most, None if there is no limit.
     n_signals : int
         Signals so far.
     objective : float
@@ -27,20 +33,20 @@ class Progress:
         Nonzero coefficients per signal in the last batch.
     signals_per_second : float
         Speed since this call of `fit` began.
-    seconds_left : float
-        Time until `max_iter` at this speed; learning may end before.
+    seconds_left : float or None
+        Time until `max_iter` at this speed, None if there is no limit; learning may end before.
     done : bool
         Whether this was the last batch.
     """
 
     model: Any
     n_iter: int
-    max_iter: int
+    max_iter: int | None
     n_signals: int
     objective: float
     nonzeros: float
     signals_per_second: float
-    seconds_left: float
+    seconds_left: float | None
     done: bool
 
 
@@ -60,41 +66,57 @@ class ProgressLine:
     >>> import sys
     >>> import taskdict as td
     >>> line = td.ProgressLine(sys.stdout)
-    >>> line(td.Progress(None, 3, 3, 1536, 0.21, 9.5, signals_per_second=1e5, seconds_left=0.0, done=True))
-    3/3 batches  1,536 signals  objective 0.21000  nonzeros 9.5  100,000 signals/s  0:00 left
+    >>> line(td.Progress(None, 3, 9, 1536, 0.21, 9.5, signals_per_second=1e5, seconds_left=61.0, done=False))
+    batch 3/9  objective 0.21000  nonzeros 9.5  100,000 signals/s  1:01 left
     """
 
     def __init__(self, file: TextIO | None = None) -> None:
         self._file = file
-        self._shown = -float("inf")
-        self._width = 0
+        self._last: Progress | None = None
+        self._written = -float("inf")  # when
+        self._width = 0  # of the line on the terminal
 
     def __call__(self, progress: Progress) -> None:
         """Show where the learner is, if the last time was a while ago or this is the end."""
-        file = sys.stderr if self._file is None else self._file
-        rewrites = file.isatty()
-        now = time.monotonic()
-        if not progress.done and now - self._shown < (0.2 if rewrites else 10):
-            return
-        self._shown = now
-        text = (
-            f"{progress.n_iter}/{progress.max_iter} batches  {progress.n_signals:,} signals  "
-            f"objective {progress.objective:.5f}  nonzeros {progress.nonzeros:.1f}  "
-            f"{progress.signals_per_second:,.0f} signals/s  {_clock(progress.seconds_left)} left"
-        )
-        if rewrites:
-            print(f"\r{text.ljust(self._width)}", end="", file=file, flush=True)
-            self._width = len(text)
-        else:
-            print(text, file=file, flush=True)
+        self._last = progress
+        file = self._out()
+        wait = 0.2 if file is not None and not file.closed and file.isatty() else 10
+        if progress.done or time.monotonic() - self._written >= wait:
+            self._write(progress)
         if progress.done:
             self.close()
 
     def close(self) -> None:
-        """End the line, so that what is printed next starts on a new one."""
+        """Show the last batch if it was not, and end the line, so that what is printed next starts on a new one."""
+        if self._last is not None:
+            self._write(self._last)
         if self._width > 0:
-            print(file=sys.stderr if self._file is None else self._file, flush=True)
+            print(file=self._out(), flush=True)
         self._width = 0
+
+    def _out(self) -> TextIO | None:
+        return sys.stderr if self._file is None else self._file
+
+    def _write(self, progress: Progress) -> None:
+        file = self._out()
+        if file is None or file.closed:  # as under pythonw, or when the program has closed it
+            return
+        total = "" if progress.max_iter is None else f"/{progress.max_iter}"
+        if progress.done:
+            end = "done" if progress.n_iter == progress.max_iter else "done early"
+        else:
+            end = "" if progress.seconds_left is None else f"{_clock(progress.seconds_left)} left"
+        text = (
+            f"batch {progress.n_iter}{total}  objective {progress.objective:.5f}  nonzeros {progress.nonzeros:.1f}  "
+            f"{progress.signals_per_second:,.0f} signals/s  {end}"
+        ).rstrip()
+        if file.isatty():
+            text = text[: shutil.get_terminal_size().columns - 1]  # a longer line could not be rewritten
+            print(f"\r{text.ljust(self._width)}", end="", file=file, flush=True)
+            self._width = len(text)
+        else:
+            print(text, file=file, flush=True)
+        self._last, self._written = None, time.monotonic()
 
 
 class Reporter:
@@ -103,11 +125,11 @@ class Reporter:
     Use it as a context manager around the learning, so that the line is ended whatever happens.
     """
 
-    def __init__(self, model: Any, max_iter: int, callback: Callback | None, verbose: int) -> None:
+    def __init__(self, model: Any, max_iter: int | None, callback: Callback | None, verbose: Any) -> None:
         if callback is not None and not callable(callback):
             raise TypeError(f"callback must be a function of a taskdict.Progress or None, got {callback!r}.")
-        if verbose not in (0, 1):
-            raise ValueError(f"verbose must be 0 or 1, got {verbose!r}.")
+        if not isinstance(verbose, numbers.Integral) or int(verbose) < 0:
+            raise ValueError(f"verbose must be 0 (quiet) or a positive integer, got {verbose!r}.")
         self._model = model
         self._max_iter = max_iter
         self._callback = callback
@@ -124,10 +146,10 @@ class Reporter:
         if self._line is not None:
             self._line.close()
 
-    def report(self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float, done: bool) -> None:
-        """Tell of a batch with so many signals that was just learned from."""
+    def report(self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float, done: bool) -> bool:
+        """Tell of a batch with so many signals that was just learned from; return whether the callback says stop."""
         if self._callback is None and self._line is None:
-            return
+            return False
         self._batches += 1
         self._signals += batch
         seconds = max(time.monotonic() - self._start, 1e-9)
@@ -139,13 +161,13 @@ class Reporter:
             objective=objective,
             nonzeros=nonzeros,
             signals_per_second=self._signals / seconds,
-            seconds_left=0.0 if done else (self._max_iter - n_iter) * seconds / self._batches,
+            seconds_left=None if self._max_iter is None else (self._max_iter - n_iter) * seconds / self._batches,
             done=done,
         )
         if self._line is not None:
             self._line(progress)
-        if self._callback is not None:
-            self._callback(progress)
+        answer = self._callback(progress) if self._callback is not None else None
+        return isinstance(answer, (bool, np.bool_)) and bool(answer)
 
 
 def _clock(seconds: float) -> str:

@@ -11,6 +11,7 @@ import hashlib
 import json
 import os
 import secrets
+import shutil
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -30,25 +31,32 @@ class ModelFileError(ValueError):
 
 def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, document: dict[str, Any]) -> None:
     """Write arrays and a JSON document; an existing file is replaced only when the new one is complete."""
-    path = Path(path)
-    if path.is_dir():
-        raise IsADirectoryError(f"path must be the name of a file, but {str(path)!r} is a folder.")
-    arrays = {name: np.ascontiguousarray(array) for name, array in arrays.items()}
-    text = json.dumps(
-        {"format": FORMAT, "taskdict": version("taskdict"), "class": kind, **document}, sort_keys=True, allow_nan=False
-    )
+    path = Path(os.path.realpath(path))  # of a link, the file that it stands for is replaced
+    if path.exists() and not path.is_file():
+        raise OSError(f"path must be the name of a file, but {str(path)!r} is a folder or a device.")
+    if not path.parent.is_dir():
+        raise FileNotFoundError(f"path must be in a folder that exists, but there is no {str(path.parent)!r}.")
+    arrays = {name: _plain(array) for name, array in arrays.items()}
+    text = _text({"format": FORMAT, "taskdict": version("taskdict"), "class": kind, **document})
     metadata = {"taskdict": text, "digest": _digest(text, arrays)}
     content = safetensors.save(arrays, metadata=metadata)
-    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}.part")
+    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:
             file.write(content)
             file.flush()
             os.fsync(file.fileno())
+        if path.exists():
+            shutil.copymode(path, temporary)
         temporary.replace(path)
     except BaseException:
         temporary.unlink(missing_ok=True)
         raise
+
+
+def as_read(arrays: Arrays, document: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
+    """Return what `read` would return of what `write` was given."""
+    return {name: _plain(array) for name, array in arrays.items()}, json.loads(_text(document))
 
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
@@ -78,6 +86,15 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
     if metadata.get("digest") != _digest(metadata["taskdict"], arrays):
         raise ModelFileError(f"{name!r} was changed after it was written, or damaged: its digest does not fit.")
     return arrays, document
+
+
+def _plain(array: NDArray[Any]) -> NDArray[Any]:
+    """Return the array as it is written: contiguous, in the order of bytes of this machine."""
+    return np.array(array, dtype=array.dtype.newbyteorder("="), order="C")
+
+
+def _text(document: dict[str, Any]) -> str:
+    return json.dumps(document, sort_keys=True, allow_nan=False)
 
 
 def _digest(text: str, arrays: Arrays) -> str:

@@ -7,7 +7,6 @@ not stored. To add a source, derive from :class:`Stream` and write ``_read``, ``
 
 from __future__ import annotations
 
-import math
 import operator
 import os
 from abc import ABC, abstractmethod
@@ -20,9 +19,11 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from taskdict._permutation import permuted
 from taskdict._validation import check_signals
 
 State = dict[str, Any]
+_MOST_EMPTY = 1000  # batches in a row of which preprocess may leave nothing
 _CHUNK = 8192  # places of the random order that are computed at once
 
 
@@ -41,15 +42,19 @@ class Stream(ABC):
 
     n_signals: int | None = None
 
+    def __repr__(self) -> str:
+        """Say what the stream is and where."""
+        return f"<{type(self).__name__} {self.state()}>"
+
     def __init__(self, preprocess: Callable[[NDArray[Any]], Any] | None = None) -> None:
         if preprocess is not None and not callable(preprocess):
             raise TypeError(f"preprocess must be a function of a batch or None, got {preprocess!r}.")
-        self._preprocess = preprocess
+        self.preprocess = preprocess
 
     def take(self, n: int) -> NDArray[Any]:
         """Return the next n signals and move on.
 
-        Fewer come back only from an iterator that is about to end, or if `preprocess` drops some.
+        Fewer come back only from an iterator that is about to end, or if `preprocess` drops some, but at least one.
 
         Parameters
         ----------
@@ -68,10 +73,13 @@ class Stream(ABC):
         n = operator.index(n)
         if n < 1:
             raise ValueError(f"n must be at least 1, got {n}.")
-        batch = self._read(n)
-        if self._preprocess is not None:
-            batch = self._preprocess(batch)
-        return dense_batch(batch)
+        if self.preprocess is None:
+            return dense_batch(self._read(n), "the batch")
+        for _ in range(_MOST_EMPTY):
+            batch = dense_batch(self.preprocess(self._read(n)), "what preprocess returned")
+            if len(batch) > 0:
+                return batch
+        raise ValueError(f"preprocess has left no signal of {_MOST_EMPTY} batches in a row.")
 
     def batches(self, n: int) -> Iterator[NDArray[Any]]:
         """Give batches of n signals until the stream ends, which most never do."""
@@ -85,6 +93,10 @@ class Stream(ABC):
     def name(self, row: int) -> str:
         """Say which signal is in this row of the batch that was last taken."""
         return f"signal {row} of the batch"
+
+    def reads_like(self, state: State | None) -> bool:
+        """Return whether `state` is surely that of a stream which gives the same signals in the same order."""
+        return False
 
     @abstractmethod
     def _read(self, n: int) -> Any:
@@ -126,7 +138,11 @@ class _Shuffled(Stream):
 
     def name(self, row: int) -> str:
         """Say which row of the source it is, unless a function may have moved it."""
-        return f"row {self._last[row]} of the source" if self._preprocess is None else super().name(row)
+        return f"row {self._last[row]} of the source" if self.preprocess is None else super().name(row)
+
+    def reads_like(self, state: State | None) -> bool:
+        """Return whether the seed and the number of signals are the same."""
+        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._seed, self.n_signals)
 
     def _order(self, position: int, n: int) -> NDArray[np.int64]:
         """Return the rows at places position to position + n of the endless random order."""
@@ -177,9 +193,9 @@ class ArrayStream(_Shuffled):
         super().__init__(self._X.shape[0], random_state, preprocess)
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
-        if sp.issparse(self._X):
+        if sp.issparse(self._X) or not self._X.flags.c_contiguous:
             return self._X[rows]
-        return np.take(self._X, rows, axis=0)
+        return np.take(self._X, rows, axis=0)  # faster, but copies the whole array unless it is contiguous
 
 
 class FileStream(_Shuffled):
@@ -218,7 +234,7 @@ class FileStream(_Shuffled):
 
     def name(self, row: int) -> str:
         """Say which row of which file it is, unless a function may have moved it."""
-        if self._preprocess is not None:
+        if self.preprocess is not None:
             return super().name(row)
         which = int(np.searchsorted(self._ends, self._last[row], side="right"))
         return f"row {self._last[row] - self._ends[which] + len(self._files[which])} of {self._paths[which]!r}"
@@ -227,27 +243,31 @@ class FileStream(_Shuffled):
 class IteratorStream(Stream):
     """What an iterable gives, in its order: signals (one dimension) or blocks of signals (two).
 
-    An iterable that can be read again, such as a list or an object with ``__iter__``, is started again at its end.
-    An iterator or generator ends when it ends.
+    An iterable that can be read again, such as a list or an object with ``__iter__``, is started again at its end, and
+    so is a function that returns an iterator. An iterator or generator ends when it ends.
     """
 
-    def __init__(self, source: Iterable[Any], *, preprocess: Callable[[NDArray[Any]], Any] | None = None) -> None:
+    def __init__(
+        self,
+        source: Iterable[Any] | Callable[[], Iterable[Any]],
+        *,
+        preprocess: Callable[[NDArray[Any]], Any] | None = None,
+    ) -> None:
         super().__init__(preprocess)
-        self._source = source
-        self._iterator = iter(source)
+        self._start = source if callable(source) else lambda: iter(source)
+        self._iterator = iter(self._start())
         self._once = self._iterator is source
         self._left: list[NDArray[Any]] = []  # blocks that are not used up
         self._position = 0
+        self._count = 0  # of the signals that were last given
 
     def _read(self, n: int) -> NDArray[Any]:
-        blocks, count = self._left, sum(len(block) for block in self._left)
-        self._left = []
-        while count < n:
+        blocks = self._left  # stays what is left if the iterator raises
+        while (count := sum(len(block) for block in blocks)) < n:
             block = self._next_block()
             if block is None:
                 break
             blocks.append(block)
-            count += len(block)
         if count == 0:
             raise StreamEndedError(f"the stream ended after {self._position} signals.")
         widths = {block.shape[1] for block in blocks}
@@ -257,10 +277,10 @@ class IteratorStream(Stream):
                 f"{', '.join(map(str, sorted(widths)))} features."
             )
         rows = np.concatenate(blocks) if len(blocks) > 1 else blocks[0]
-        if count > n:
-            rows, rest = rows[:n], rows[n:]
-            self._left = [rest]
+        rows, rest = rows[:n], rows[n:]
+        self._left = [rest] if len(rest) > 0 else []
         self._position += len(rows)
+        self._count = len(rows)
         return rows
 
     def _next_block(self) -> NDArray[Any] | None:
@@ -269,12 +289,21 @@ class IteratorStream(Stream):
             if restarted:
                 if self._once:
                     return None
-                self._iterator = iter(self._source)
+                self._iterator = iter(self._start())
             for item in self._iterator:
-                block: NDArray[Any] = check_signals(np.atleast_2d(np.asarray(item)), "an item of the iterator")
+                if isinstance(item, (str, os.PathLike)):
+                    raise TypeError(f"the iterator gives paths ({item!r}): make a list of them to read the files.")
+                item = item.toarray() if sp.issparse(item) else np.array(item)  # a copy: the source may use it again
+                block: NDArray[Any] = check_signals(np.atleast_2d(item), "an item of the iterator")
                 if len(block) > 0:
                     return block
         return None
+
+    def name(self, row: int) -> str:
+        """Say which signal of the iterator it is, unless a function may have moved it."""
+        if self.preprocess is not None:
+            return super().name(row)
+        return f"signal {self._position - self._count + row} of the stream"
 
     def state(self) -> State:
         """Return how many signals have been given."""
@@ -295,13 +324,17 @@ class IteratorStream(Stream):
 def stream(source: Any, *, random_state: Any = None, preprocess: Callable[[NDArray[Any]], Any] | None = None) -> Stream:
     """Make a stream of signals for the learners.
 
+    A stream gives batches with ``take(n)``, and endless batches with ``batches(n)``. It keeps its place: who reads it
+    next gets the signals that come next. ``state()`` tells the place, ``restore(state)`` goes there.
+
     Parameters
     ----------
-    source : array, sparse array, path, list of paths, or iterable
+    source : array, sparse array, path, list of paths, iterable, or function
         An array of shape (n_samples, n_features), which may be memory-mapped; the path of a ``.npy`` file or a list of
-        such paths, which are memory-mapped; or any iterable of signals or of blocks of signals. All but iterables are
-        read forever in random order, a new one each time round; iterables are read in their own order, again from
-        the start if they allow it.
+        such paths, which are memory-mapped; any iterable of signals or of blocks of signals; or a function without
+        arguments that returns one. Arrays and files are read forever in random order, a new one each time round.
+        Iterables are read in their own order, and again from the start if they allow it: a generator ends, the
+        function that makes it is called again.
     random_state : int, RandomState or None, default=None
         Seed of the random order.
     preprocess : callable or None, default=None
@@ -332,48 +365,23 @@ def stream(source: Any, *, random_state: Any = None, preprocess: Callable[[NDArr
         return FileStream(source, random_state=random_state, preprocess=preprocess)
     if sp.issparse(source) or hasattr(source, "__array__"):
         return ArrayStream(source, random_state=random_state, preprocess=preprocess)
-    if isinstance(source, Iterable):
+    if (isinstance(source, Iterable) and not isinstance(source, (bytes, bytearray))) or callable(source):
         return IteratorStream(source, preprocess=preprocess)
     raise TypeError(
-        f"source must be an array, the path of a .npy file, a list of such paths, or an iterable, got {source!r}."
+        "source must be an array, the path of a .npy file, a list of such paths, an iterable, or a function that "
+        f"returns one, got {source!r}."
     )
 
 
-def dense_batch(batch: Any) -> NDArray[Any]:
+def dense_batch(batch: Any, name: str = "X") -> NDArray[Any]:
     """Return signals as the learners want them: dense, contiguous, float32 if they were, else float64."""
-    batch = check_signals(batch, "the batch")
+    batch = check_signals(batch, name)
+    if batch.shape[1] == 0:
+        raise ValueError(f"{name} must have at least one feature per signal, got shape {batch.shape}.")
     if sp.issparse(batch):
         batch = batch.toarray()
-    return np.ascontiguousarray(batch, dtype=np.float32 if batch.dtype == np.float32 else np.float64)
-
-
-def permuted(places: NDArray[np.int64], n: int, seed: Sequence[int]) -> NDArray[np.int64]:
-    """Return where a random permutation of 0 … n − 1 sends these places, without storing the permutation.
-
-    The places are written as pairs (left, right) of a rectangle with at least n cells, and each half is shifted in
-    turn by a hash of the other, which can be undone, so it is a permutation of the cells (a Feistel network). A place
-    that falls outside 0 … n − 1 is sent on until it falls inside.
-    """
-    height = math.isqrt(n - 1) + 1
-    width = -(-n // height)
-    keys = np.random.SeedSequence(list(seed)).generate_state(8, np.uint64)
-    result = places.astype(np.uint64)
-    outside = np.arange(len(result))
-    while len(outside) > 0:
-        left, right = np.divmod(result[outside], np.uint64(width))
-        for key, other in zip(keys[::2], keys[1::2], strict=True):
-            left = (left + _hash(right ^ key)) % np.uint64(height)
-            right = (right + _hash(left ^ other)) % np.uint64(width)
-        result[outside] = left * np.uint64(width) + right
-        outside = outside[result[outside] >= n]
-    return result.astype(np.int64)
-
-
-def _hash(values: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Mix 64-bit numbers (two rounds of multiplying and folding), down to 32 bits."""
-    for factor in (np.uint64(0xBF58476D1CE4E5B9), np.uint64(0x94D049BB133111EB)):
-        values = (values ^ (values >> np.uint64(31))) * factor
-    return values >> np.uint64(32)
+    single = batch.dtype.kind == "f" and batch.dtype.itemsize == 4
+    return np.ascontiguousarray(batch, dtype=np.float32 if single else np.float64)
 
 
 def _open_npy(path: Path) -> NDArray[Any]:

@@ -77,6 +77,10 @@ class State:
         if not sound or {dictionary.dtype, A.dtype, B.dtype} not in ({np.dtype("f4")}, {np.dtype("f8")}):
             raise ValueError("its arrays do not fit each other")
         counts = {name: int(numbers[name]) for name in ("n_batches", "n_signals", "n_nonzeros")}
+        if not all(0 <= count < 2**62 for count in counts.values()) or counts["n_batches"] > counts["n_signals"]:
+            raise ValueError("its counts make no sense")
+        if not all(np.isfinite(array).all() for array in (dictionary, A, B)):
+            raise ValueError("its arrays are not finite")
         return cls(dictionary, A, B, last_used, **counts, position=numbers["position"])
 
 
@@ -97,7 +101,20 @@ class OnlineLearner:
         self.state = state
         self.steps: list[Step] = []  # at least those of the batches that count
         self.n_threads = n_threads
-        self._buffers = [(state.A, state.B), (np.empty_like(state.A), np.empty_like(state.B))]
+        self._make_buffers()
+
+    def _make_buffers(self) -> None:
+        """Make room for the statistics to come; those of the state itself may be read-only."""
+        A, B = self.state.A, self.state.B
+        self._buffers = [(np.empty_like(A), np.empty_like(B)) for _ in range(2)]
+
+    def __getstate__(self) -> dict[str, Any]:
+        """Leave out what holds nothing."""
+        return {name: value for name, value in vars(self).items() if name != "_buffers"}
+
+    def __setstate__(self, state: dict[str, Any]) -> None:
+        vars(self).update(state)
+        self._make_buffers()
 
     def step(self, X: Floats, position: Any = None) -> Step:
         """Learn from the signals in the rows of X, of the dictionary's dtype and contiguous.
@@ -110,6 +127,8 @@ class OnlineLearner:
             If a signal is not finite; the state is then as before.
         """
         state, n_now = self.state, self.state.n_signals + len(X)
+        if X.shape[1] != state.dictionary.shape[1]:
+            raise ValueError(f"X has {X.shape[1]} features per signal, but the atoms have {state.dictionary.shape[1]}.")
         kept = None
         if state.unborn().any():
             state, rows = self._give_birth(X)
@@ -130,10 +149,11 @@ class OnlineLearner:
         sum_outer(encoded, X, fade, state.B, B, self.n_threads)
         dictionary = state.dictionary.copy()
         update_atoms(dictionary, A, B, self.problem.constraint.positive, self.n_threads)
-        if not np.isfinite(dictionary.sum()):
+        lost = len(encoded.indices) > 0 and A.diagonal().max() <= np.finfo(A.dtype).tiny
+        if lost or not np.isfinite(dictionary.sum()):
             raise ValueError(
-                f"the squares of codes and signals of this size overflow {dictionary.dtype}: divide the signals and "
-                "lambda1 by the size of the largest signal."
+                f"the squares of codes and signals of this size {'under' if lost else 'over'}flow {dictionary.dtype}: "
+                "divide the signals and lambda1 by the size of the largest signal."
             )
         last_used = state.last_used.copy()
         last_used[encoded.indices] = n_now
@@ -198,10 +218,9 @@ class OnlineLearner:
         size = count + 32  # most signals are fit to be atoms
         for start in range(0, len(order), size):
             some = order[start : start + size]
-            with np.errstate(over="ignore"):
-                long = np.linalg.norm(X[some], axis=1) > self.problem.lambda1  # else no code would use the atom
-            some = some[long & np.isfinite(X[some]).all(axis=1)]
-            more = _unit(self.problem.constraint.project(_unit(X[some])))
+            some = some[np.isfinite(X[some]).all(axis=1)]
+            some = some[_norms(X[some])[:, 0] > self.problem.lambda1]  # else no code would use the atom
+            more = self._as_atoms(X[some])
             useful = more.any(axis=1)
             rows, atoms = np.concatenate([rows, some[useful]]), np.concatenate([atoms, more[useful]])
             if len(rows) == 0:
@@ -213,6 +232,15 @@ class OnlineLearner:
             if len(rows) >= count:
                 break
         return rows[:count], atoms[:count]
+
+    def _as_atoms(self, signals: Floats) -> Floats:
+        """Return atoms of norm one that suit these signals best, zero where there is none."""
+        project = self.problem.constraint.project
+        atoms = project(_unit(signals))
+        if self.problem.constraint.positive and not self.problem.positive_code:  # −x may suit better
+            opposite = project(_unit(-signals))
+            atoms = np.where(_norms(opposite) > _norms(atoms), opposite, atoms)
+        return _unit(atoms)
 
 
 def fading(n_before: int, n_now: int, n_components: int) -> float:
@@ -250,10 +278,15 @@ def _useless(state: State, encoder: Encoder) -> NDArray[np.bool_]:
     return useless & ~state.unborn()
 
 
+def _norms(rows: Floats) -> Floats:
+    """Return the norms of the rows as a column, in float64 and safe from overflow and underflow."""
+    top = np.abs(rows).max(axis=1, keepdims=True, initial=0).astype(np.float64)
+    norms: Floats = top * np.linalg.norm(rows / np.where(top > 0, top, 1), axis=1, keepdims=True)
+    return norms
+
+
 def _unit(rows: Floats) -> Floats:
     """Return the rows scaled to norm one; zero rows stay."""
-    top = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-    rows = rows / np.where(top > 0, top, 1)
-    norms = np.linalg.norm(rows, axis=1, keepdims=True)
-    unit: Floats = rows / np.where(norms > 0, norms, 1)
+    norms = _norms(rows)
+    unit: Floats = (rows / np.where(norms > 0, norms, 1)).astype(rows.dtype)
     return unit

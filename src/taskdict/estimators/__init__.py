@@ -42,5 +42,5 @@ def load(path: str | os.PathLike[str]) -> Any:
         )
     try:
         return kind._from_file(arrays, document)
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
+    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
         raise storage.ModelFileError(f"{os.fspath(path)!r} is not a sound model: {error}.") from None

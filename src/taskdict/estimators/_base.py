@@ -15,6 +15,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taskdict import storage
 from taskdict._validation import check_signals
 from taskdict.coding import sparse_encode
+from taskdict.streams import Stream
 
 
 # scikit-learn has no types, so its base classes are Any to mypy.
@@ -41,6 +42,8 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             Their codes, in the dtype of X.
         """
         check_is_fitted(self)
+        if isinstance(X, Stream):
+            raise TypeError("X must be an array, got a stream: pass stream.take(n), as often as you like.")
         # The encoder itself looks for values that are not finite.
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
         return sparse_encode(X, self.components_, **self._coding())
@@ -81,11 +84,17 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         parameters: dict[str, Any] = {}
         arrays, learned = self._learned()
         for name, value in self.get_params(deep=False).items():
-            if isinstance(value, np.generic):
-                value = value.item()
-            if value is None or isinstance(value, (bool, str, numbers.Integral, numbers.Real)):
+            if isinstance(value, np.ndarray) and value.ndim == 0:
+                value = value[()]
+            if value is None or isinstance(value, (bool, str)):
                 parameters[name] = value
-            elif isinstance(value, (np.ndarray, list, tuple)):
+            elif isinstance(value, np.bool_):
+                parameters[name] = bool(value)
+            elif isinstance(value, numbers.Integral):
+                parameters[name] = int(value)
+            elif isinstance(value, numbers.Real):
+                parameters[name] = float(value)
+            elif hasattr(value, "__array__") or isinstance(value, (list, tuple)):
                 arrays[f"parameter {name}"] = np.asarray(value)
         names = getattr(self, "feature_names_in_", None)
         document = {
@@ -94,6 +103,10 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             "n_features_in": int(self.n_features_in_),
             "feature_names_in": None if names is None else [str(name) for name in names],
         }
+        try:  # a file that could not be loaded must not replace one that can
+            self._from_file(*storage.as_read(arrays, document))
+        except (ValueError, TypeError, KeyError) as error:
+            raise ValueError(f"the model cannot be saved with these parameters: {error}") from None
         storage.write(path, type(self).__name__, arrays, document)
 
     @classmethod
@@ -107,8 +120,11 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         if model.components_.ndim != 2 or model.components_.shape[1] != document["n_features_in"]:
             raise ValueError("the dictionary does not fit the number of features")
         model.n_features_in_ = document["n_features_in"]
-        if document["feature_names_in"] is not None:
-            model.feature_names_in_ = np.array(document["feature_names_in"], dtype=object)
+        names = document["feature_names_in"]
+        if names is not None:
+            if not isinstance(names, list) or [type(name) for name in names] != [str] * model.n_features_in_:
+                raise ValueError("the names of the features do not fit their number")
+            model.feature_names_in_ = np.array(names, dtype=object)
         return model
 
     def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
@@ -118,6 +134,10 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
     def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
         """Take what `_learned` has returned."""
         self.components_ = arrays["components"]
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a dictionary."""
+        return hasattr(self, "components_")
 
     @property
     def _n_features_out(self) -> int:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 import contextlib
-import numbers
+import os
+from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import validate_data
+from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taskdict import storage
 from taskdict._native import BadSignalError
 from taskdict._threads import resolve_threads
-from taskdict._validation import check_dictionary, check_flag, check_penalty
+from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty, check_signals
 from taskdict.coding import mean_objective
 from taskdict.constraints import UnitBall
 from taskdict.estimators._base import DictionaryTransformer
@@ -22,7 +23,6 @@ from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
 from taskdict.unsupervised import OnlineLearner, Problem, State, Step, has_converged
 
 CHECK_EVERY = 20  # batches between two looks at whether the objective still falls
-MOST_EMPTY = 1000  # batches in a row of which nothing is left
 AVERAGED = 20  # batches in the average that is shown
 
 
@@ -42,7 +42,8 @@ class DictionaryLearning(DictionaryTransformer):
     n_components : int
         Number of atoms.
     lambda1 : float
-        Weight of the ℓ1 norm: larger means sparser codes. For signals of norm one, 0.05 to 0.3 is usual.
+        Weight of the ℓ1 norm: larger means sparser codes. It goes with the size of the signals: scale them to norm one
+        first, then 0.05 to 0.3 is usual.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm.
     positive_code : bool, default=False
@@ -51,8 +52,9 @@ class DictionaryLearning(DictionaryTransformer):
         Whether to require non-negative atoms.
     batch_size : int, default=1024
         Signals per batch.
-    max_iter : int, default=1000
-        Largest number of batches.
+    max_iter : int or None, default=1000
+        Largest number of batches (not of passes over the signals). None is no limit: `fit` ends by `tol`, or when a
+        stream ends, which is an error otherwise.
     tol : float, default=1e-3
         `fit` ends when the last doubling of the number of batches has surely lowered the objective by less than this
         fraction: when the average over the last half of the batches is below that over the quarter before by less,
@@ -60,18 +62,18 @@ class DictionaryLearning(DictionaryTransformer):
     dictionary_init : array of shape (n_components, n_features) or None, default=None
         Atoms to start from; those of norm above one are shortened. None starts from signals.
     random_state : int, RandomState or None, default=None
-        Seed of the order of the signals.
+        Seed of the order in which the signals of an array are read. A stream has its own.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     verbose : int, default=0
-        With 1, a line on standard error shows the progress of `fit`.
+        With 1 or more, a line on standard error shows the progress of `fit`.
     callback : callable or None, default=None
-        Called with a :class:`taskdict.Progress` after each batch of `fit`. What it raises ends `fit` and leaves the
-        model as it is.
+        Called with a :class:`taskdict.Progress` after each batch of `fit`, for example to save its `model` now and
+        then. `fit` ends if it returns True. What it raises ends `fit` too and leaves the model as it is.
     warm_start : bool, default=False
         With True, `fit` goes on where the last `fit` or `partial_fit` ended or was interrupted, also after
-        :func:`taskdict.load`, until there have been `max_iter` batches in all. Of the same source, it reads the signals
-        that come next.
+        :func:`taskdict.load`, until there have been `max_iter` batches in all. Signals of an array of as many rows, or
+        of a stream with the same seed, are read on from the same place; any other stream is read from where it is.
 
     Attributes
     ----------
@@ -82,6 +84,8 @@ class DictionaryLearning(DictionaryTransformer):
         Objective per signal, averaged over the last 20 batches, each on the dictionary that was learned before it.
     n_iter_ : int
         Number of batches.
+    stream_state_ : dict or None
+        Where `fit` was in its stream of signals after the last batch; what `restore` of such a stream takes.
     history_ : dict of lists
         For each batch: the "objective" per signal and the "nonzeros" per signal, on the dictionary before the batch,
         and how many atoms were "replaced".
@@ -113,7 +117,7 @@ class DictionaryLearning(DictionaryTransformer):
         positive_code: bool = False,
         positive_dictionary: bool = False,
         batch_size: int = 1024,
-        max_iter: int = 1000,
+        max_iter: int | None = 1000,
         tol: float = 1e-3,
         dictionary_init: ArrayLike | None = None,
         random_state: Any = None,
@@ -143,52 +147,66 @@ class DictionaryLearning(DictionaryTransformer):
         Parameters
         ----------
         X : array or sparse array of shape (n_samples, n_features), or Stream
-            Signals, or where they come from, see :func:`taskdict.stream`.
+            Signals, or where they come from, see :func:`taskdict.stream`. A stream is read from where it is.
         y : ignored
             Present for pipelines.
 
         Returns
         -------
         self : DictionaryLearning
+
+        Raises
+        ------
+        taskdict.streams.StreamEndedError
+            If a stream ends before `max_iter` batches; what was learned is kept.
         """
+        with self._undone_if_nothing_is_learned():
+            self._fit(X)
+        return self
+
+    def _fit(self, X: Any) -> None:
         problem = self._problem()
-        batch_size, max_iter = _check_count("batch_size", self.batch_size), _check_count("max_iter", self.max_iter)
+        batch_size = check_count("batch_size", self.batch_size)
+        max_iter = None if self.max_iter is None else check_count("max_iter", self.max_iter)
         tol = check_penalty("tol", self.tol)
         reporter = Reporter(self, max_iter, self.callback, self.verbose)
         learner = self._learner if check_flag("warm_start", self.warm_start) and hasattr(self, "_learner") else None
         stream = self._open(X, reset=learner is None)
         if stream.n_signals is not None:
             batch_size = min(batch_size, stream.n_signals)
-        if learner is None:
-            batch = self._next_batch(stream, batch_size, None)
-            learner = self._start(problem, batch)
-        else:
+        if learner is not None:
             self._take_up(learner, problem)
-            with contextlib.suppress(ValueError):  # of another source: this one is read from where it is
+            if stream.reads_like(learner.state.position):
                 stream.restore(learner.state.position)
-            batch = None
 
-        done = learner.state.n_batches >= max_iter
+        seen = 0
         with reporter:
-            while not done:
-                batch = self._next_batch(stream, batch_size, learner) if batch is None else batch
+            while learner is None or not self._is_done(max_iter, tol):
+                batch = self._next_batch(stream, batch_size, learner)
+                if batch is None:
+                    break
+                if learner is None:
+                    learner = self._start(problem, batch)
                 self._learn(learner, batch, stream)
-                if stream.n_signals is not None and learner.state.n_signals >= stream.n_signals:
+                seen += len(batch)
+                if stream.n_signals is not None and seen >= stream.n_signals:
                     self._check_born(learner.state)
-                done = self.n_iter_ >= max_iter or (
-                    self.n_iter_ % CHECK_EVERY == 0 and tol > 0 and has_converged(self._objectives(), tol)
-                )
-                reporter.report(
+                stop = reporter.report(
                     n_iter=self.n_iter_,
                     n_signals=learner.state.n_signals,
                     batch=len(batch),
                     objective=self.objective_,
                     nonzeros=learner.steps[-1].nonzeros,
-                    done=done,
+                    done=self._is_done(max_iter, tol),
                 )
-                batch = None
-        self._check_born(learner.state)
-        return self
+                if stop:
+                    break
+        self._check_born(self._learner.state)
+
+    def _is_done(self, max_iter: int | None, tol: float) -> bool:
+        if max_iter is not None and self.n_iter_ >= max_iter:
+            return True
+        return tol > 0 and self.n_iter_ % CHECK_EVERY == 0 and has_converged(self._objectives(), tol)
 
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one batch of signals.
@@ -206,8 +224,17 @@ class DictionaryLearning(DictionaryTransformer):
         -------
         self : DictionaryLearning
         """
+        with self._undone_if_nothing_is_learned():
+            self._partial_fit(X)
+        return self
+
+    def _partial_fit(self, X: Any) -> None:
         problem = self._problem()
         first = not hasattr(self, "_learner")
+        if isinstance(X, Stream):
+            raise TypeError(
+                "X must be an array, got a stream: partial_fit(stream.take(n)) learns from its next signals."
+            )
         batch = dense_batch(self._check_signals(X, reset=first))
         if first:
             learner = self._start(problem, batch)
@@ -215,7 +242,6 @@ class DictionaryLearning(DictionaryTransformer):
             learner = self._learner
             self._take_up(learner, problem)
         self._learn(learner, batch)
-        return self
 
     def score(self, X: Any, y: Any = None) -> float:
         """Return minus the objective per signal, so that greater is better.
@@ -245,7 +271,7 @@ class DictionaryLearning(DictionaryTransformer):
 
     def _problem(self) -> Problem:
         """Check the parameters that every learning needs."""
-        _check_count("n_components", self.n_components)
+        check_count("n_components", self.n_components)
         return Problem(
             check_penalty("lambda1", self.lambda1),
             check_penalty("lambda2", self.lambda2),
@@ -261,7 +287,8 @@ class DictionaryLearning(DictionaryTransformer):
                 del self.feature_names_in_
         else:
             stream = ArrayStream(self._check_signals(X, reset), random_state=self.random_state)
-        if stream.n_signals is not None and stream.n_signals < self.n_components:
+        few = stream.n_signals is not None and stream.n_signals < self.n_components
+        if few and self.dictionary_init is None and stream.preprocess is None:
             raise ValueError(
                 f"X has fewer signals than there are atoms (n_samples={stream.n_signals}, "
                 f"n_components={self.n_components}): lower n_components or bring more signals."
@@ -269,26 +296,48 @@ class DictionaryLearning(DictionaryTransformer):
         return stream
 
     def _check_signals(self, X: Any, reset: bool) -> Any:
-        # Batches are checked for NaN and infinity as they come: a memory-mapped array is not read for that alone.
-        return validate_data(
-            self, X, accept_sparse="csr", dtype=[np.float64, np.float32], ensure_all_finite=False, reset=reset
-        )
+        if isinstance(X, (str, os.PathLike, Iterator)) or (
+            isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], (str, os.PathLike))
+        ):
+            raise TypeError(
+                f"X must be an array or a stream, got {type(X).__name__}: fit(taskdict.stream(X)) reads it."
+            )
+        if isinstance(X, np.ma.MaskedArray):
+            check_signals(X)  # raises
+        # Batches are converted, and checked for NaN and infinity, as they come.
+        return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
 
-    def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any]:
+    @contextlib.contextmanager
+    def _undone_if_nothing_is_learned(self) -> Iterator[None]:
+        """Keep what is known of the features in step with the dictionary, also if learning fails at its start."""
+        names = ("n_features_in_", "feature_names_in_")
+        before, learner = {k: v for k, v in vars(self).items() if k in names}, vars(self).get("_learner")
+        try:
+            yield
+        except BaseException:
+            if vars(self).get("_learner") is learner:
+                for name in names:
+                    if name in before:
+                        setattr(self, name, before[name])
+                    elif hasattr(self, name):
+                        delattr(self, name)
+            raise
+
+    def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any] | None:
+        """Return the next batch, None if the stream has ended and may end."""
         done = (learner.state.n_batches, learner.state.n_signals) if learner is not None else (0, 0)
-        for _ in range(MOST_EMPTY):
-            try:
-                batch = stream.take(size)
-            except StreamEndedError:
-                raise StreamEndedError(
-                    f"the stream ended after {done[0]} batches ({done[1]} signals), before max_iter={self.max_iter}. "
-                    "The model learned so far is kept and can be used. Set max_iter to the number of batches that "
-                    "there are, or give an iterable that can be read again."
-                ) from None
-            if len(batch) > 0:
-                break
-        else:
-            raise ValueError(f"preprocess of the stream has left no signal of {MOST_EMPTY} batches in a row.")
+        try:
+            batch = stream.take(size)
+        except StreamEndedError:
+            if learner is None:
+                raise StreamEndedError("the stream has no signals (left).") from None
+            if self.max_iter is None:
+                return None
+            raise StreamEndedError(
+                f"the stream ended after {done[0]} batches ({done[1]} signals), before max_iter={self.max_iter}. "
+                "The model learned so far is kept and can be used. With max_iter=None, fit ends when a stream does; a "
+                "function that returns an iterator makes a stream that does not end."
+            ) from None
         if learner is not None and batch.shape[1] != learner.state.dictionary.shape[1]:
             raise ValueError(
                 f"batch {done[0] + 1} of the stream has {batch.shape[1]} features per signal, but those before had "
@@ -328,9 +377,10 @@ class DictionaryLearning(DictionaryTransformer):
             )
         except BadSignalError as bad:
             which = f"row {bad.row}" if stream is None else stream.name(bad.row)
+            kept = " What was learned from the batches before is kept." if state.n_batches > 0 else ""
             raise ValueError(
-                f"X must be finite, but {which} contains NaN or infinity (batch {state.n_batches + 1}). What was "
-                "learned from the batches before is kept. Remove or impute such values."
+                f"X must be finite, but {which} contains NaN or infinity (batch {state.n_batches + 1}). Remove or "
+                f"impute such values first.{kept}"
             ) from None
         finally:
             if learner.state.n_batches > 0:
@@ -345,6 +395,7 @@ class DictionaryLearning(DictionaryTransformer):
     @property
     def history_(self) -> dict[str, list[float]]:
         """What each batch showed."""
+        check_is_fitted(self)
         steps = self._learner.steps[: self._learner.state.n_batches]
         return {
             "objective": self._objectives(),
@@ -352,12 +403,20 @@ class DictionaryLearning(DictionaryTransformer):
             "replaced": [step.n_replaced for step in steps],
         }
 
+    @property
+    def stream_state_(self) -> dict[str, Any] | None:
+        """Where `fit` was in its stream."""
+        check_is_fitted(self)
+        position: dict[str, Any] | None = self._learner.state.position
+        return position
+
     def _objectives(self) -> list[float]:
         return [step.objective for step in self._learner.steps[: self._learner.state.n_batches]]
 
     @property
     def objective_(self) -> float:
         """Objective per signal, averaged over the last batches."""
+        check_is_fitted(self)
         n_batches = self._learner.state.n_batches
         steps = self._learner.steps[max(0, n_batches - AVERAGED) : n_batches]
         return float(np.mean([step.objective for step in steps]))
@@ -387,11 +446,3 @@ class DictionaryLearning(DictionaryTransformer):
         learner = OnlineLearner(self._problem(), state, resolve_threads(self.n_threads))
         learner.steps = [Step(float(o), float(k), int(r)) for o, k, r in zip(*columns, strict=True)]
         self._publish(learner)
-
-
-def _check_count(name: str, value: Any) -> int:
-    if isinstance(value, bool) or not isinstance(value, numbers.Integral):
-        raise TypeError(f"{name} must be a positive integer, got {value!r}.")
-    if value < 1:
-        raise ValueError(f"{name} must be a positive integer, got {value}.")
-    return int(value)
