@@ -216,7 +216,7 @@ def main() -> None:
     parser.add_argument("--data", type=Path, default=os.environ.get("TASKDICT_DATA"), help="folder with real data")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--threads", type=int, nargs="+", default=[2, 1])
-    parser.add_argument("--dtypes", nargs="+", default=["float32", "float64"])
+    parser.add_argument("--dtypes", nargs="+", default=["float32"], help="float32, float64 or both")
     parser.add_argument("--share", type=float, default=1.0, help="share of the signals, below 1 for a quick look")
     parser.add_argument("--no-sklearn", action="store_true", help="leave scikit-learn out: it takes most of the time")
     parser.add_argument("--output", type=Path, help="write the table (.md), the record (.json) and the plot (.png)")
