@@ -146,6 +146,32 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
         nb::arg("indptr"), nb::arg("indices"), nb::arg("left"), nb::arg("right"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
         nb::arg("n_threads"));
     module.def(
+        "decode",
+        [](List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Contiguous<T> atoms, T fade, Contiguous<T> before,
+           Writable<T> after, int n_threads) {
+            require(after.shape(0) + 1 == indptr.shape(0) && after.shape(1) == atoms.shape(1) && values.shape(0) == indices.shape(0) &&
+                    before.shape(0) == after.shape(0) && before.shape(1) == after.shape(1));
+            const Supports supports = supports_of(indptr, indices, Index(atoms.shape(0)));
+            const nb::gil_scoped_release release;
+            decode(supports, values.data(), atoms.data(), Index(atoms.shape(1)), fade, before.data(), after.data(), n_threads);
+        },
+        nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("atoms"), nb::arg("fade"), nb::arg("before"), nb::arg("after").noconvert(),
+        nb::arg("n_threads"));
+    module.def(
+        "correlate_supports",
+        [](List<std::int64_t> indptr, List<std::int32_t> indices, Contiguous<T> atoms, Contiguous<T> x, int n_threads) {
+            require(x.shape(0) + 1 == indptr.shape(0) && x.shape(1) == atoms.shape(1));
+            const Supports supports = supports_of(indptr, indices, Index(atoms.shape(0)));
+            Growing<T> out;
+            out.extend(Index(indices.shape(0)));
+            {
+                const nb::gil_scoped_release release;
+                correlate_supports(supports, atoms.data(), x.data(), Index(x.shape(1)), out.data(), n_threads);
+            }
+            return hand_over(out);
+        },
+        nb::arg("indptr"), nb::arg("indices"), nb::arg("atoms").noconvert(), nb::arg("x").noconvert(), nb::arg("n_threads"));
+    module.def(
         "update_atoms",
         [](Writable<T> atoms, Contiguous<T> A, Contiguous<T> B, bool positive, int n_threads) {
             require(A.shape(0) == atoms.shape(0) && A.shape(1) == atoms.shape(0) && B.shape(0) == atoms.shape(0) && B.shape(1) == atoms.shape(1));

@@ -44,7 +44,7 @@ def test_sums(n, m, p, n_threads, dtype):
         before_A, before_B = (A, B) if fade else (np.full_like(A, np.nan), np.full_like(B, np.nan))
         after_A, after_B = np.full_like(A, np.nan), np.full_like(B, np.nan)
         _native.sum_outer_sparse(encoded, fade, before_A, after_A, n_threads)
-        _native.sum_outer(encoded, X, fade, before_B, after_B, n_threads)
+        _native.sum_outer(encoded, encoded.values, X, fade, before_B, after_B, n_threads)
         scale = 1 + abs(codes).sum()
         np.testing.assert_allclose(after_A, fade * A + codes.T @ codes, atol=TOLERANCE[dtype] * scale)
         np.testing.assert_allclose(after_B, fade * B + codes.T @ X, atol=TOLERANCE[dtype] * scale)

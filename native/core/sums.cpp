@@ -73,6 +73,34 @@ void sum_outer_sparse(const Supports& supports, const T* left, const T* right, T
 }
 
 template <class T>
+void decode(const Supports& supports, const T* values, const T* atoms, Index m, T fade, const T* before, T* after, int n_threads) {
+    const auto& kernels = instruction_set().kernels<T>();
+    const Index width = kernels.slice_width, block = 32;
+    n_threads = worthwhile_threads(n_threads, 1e-4 * double(m) * double(supports.indptr[supports.rows] + 2 * supports.rows));
+    in_threads((supports.rows + block - 1) / block, n_threads, [&](Index b) {
+        for (Index at = 0; at < m; at += width)
+            for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
+                const std::int64_t start = supports.indptr[r], count = supports.indptr[r + 1] - start;
+                kernels.add_slices(atoms + at, m, supports.indices + start, values + start, Index(count), std::min(width, m - at), fade,
+                                   before + r * m + at, after + r * m + at);
+            }
+    });
+}
+
+template <class T>
+void correlate_supports(const Supports& supports, const T* atoms, const T* x, Index m, T* out, int n_threads) {
+    const auto& kernels = instruction_set().kernels<T>();
+    const Index block = 32;
+    n_threads = worthwhile_threads(n_threads, 1e-4 * double(m) * double(supports.indptr[supports.rows]));
+    in_threads((supports.rows + block - 1) / block, n_threads, [&](Index b) {
+        for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
+            const std::int64_t start = supports.indptr[r], count = supports.indptr[r + 1] - start;
+            kernels.correlate_some(atoms, m, x + r * m, supports.indices + start, Index(count), out + start);
+        }
+    });
+}
+
+template <class T>
 void objectives(const Encoder<T>& encoder, const Supports& supports, const T* values, const T* x, double* out, int n_threads) {
     const Index m = encoder.features(), block = 64;
     const double unit = encoder.scale() * encoder.scale();
@@ -96,6 +124,10 @@ template void sum_outer<float>(const Supports&, const float*, const float*, Inde
 template void sum_outer<double>(const Supports&, const double*, const double*, Index, double, const double*, double*, int);
 template void sum_outer_sparse<float>(const Supports&, const float*, const float*, float, const float*, float*, int);
 template void sum_outer_sparse<double>(const Supports&, const double*, const double*, double, const double*, double*, int);
+template void decode<float>(const Supports&, const float*, const float*, Index, float, const float*, float*, int);
+template void decode<double>(const Supports&, const double*, const double*, Index, double, const double*, double*, int);
+template void correlate_supports<float>(const Supports&, const float*, const float*, Index, float*, int);
+template void correlate_supports<double>(const Supports&, const double*, const double*, Index, double*, int);
 template void objectives<float>(const Encoder<float>&, const Supports&, const float*, const float*, double*, int);
 template void objectives<double>(const Encoder<double>&, const Supports&, const double*, const double*, double*, int);
 

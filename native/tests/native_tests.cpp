@@ -127,6 +127,24 @@ void test_learning(Index p, Index m, Index n) {
         inside = inside && square <= 1 + 1e-5;
     }
     check(inside, "atoms in the unit ball", type_name<T>);
+    std::vector<T> decoded(signals.size()), products(std::size_t(codes.indices.size()));
+    decode(supports, codes.values.data(), alone.data(), m, T(1), signals.data(), decoded.data(), 3);
+    correlate_supports(supports, alone.data(), signals.data(), m, products.data(), 3);
+    double off = 0;
+    for (Index r = 0; r < n; ++r) {
+        std::vector<double> expected(signals.begin() + r * m, signals.begin() + (r + 1) * m);
+        for (std::int64_t i = supports.indptr[r]; i < supports.indptr[r + 1]; ++i) {
+            double product = 0;
+            for (Index f = 0; f < m; ++f) {
+                const double entry = double(alone[std::size_t(supports.indices[i] * m + f)]);
+                expected[std::size_t(f)] += double(codes.values.data()[i]) * entry;
+                product += double(signals[std::size_t(r * m + f)]) * entry;
+            }
+            off = std::max(off, std::fabs(product - double(products[std::size_t(i)])) / double(m));
+        }
+        for (Index f = 0; f < m; ++f) off = std::max(off, std::fabs(expected[std::size_t(f)] - double(decoded[std::size_t(r * m + f)])) / 1e4);
+    }
+    check(off < (sizeof(T) == 4 ? 1e-5 : 1e-13), "decoding and correlations on the supports", type_name<T>);
     std::vector<double> values(static_cast<std::size_t>(n));
     objectives(encoder, supports, codes.values.data(), signals.data(), values.data(), 2);
     bool positive = true;

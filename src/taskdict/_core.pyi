@@ -72,5 +72,22 @@ def sum_outer_sparse(
     after: NDArray[Any],
     n_threads: int,
 ) -> None: ...
+def decode(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    values: NDArray[Any],
+    atoms: NDArray[Any],
+    fade: float,
+    before: NDArray[Any],
+    after: NDArray[Any],
+    n_threads: int,
+) -> None: ...
+def correlate_supports(
+    indptr: NDArray[np.int64],
+    indices: NDArray[np.int32],
+    atoms: NDArray[Any],
+    x: NDArray[Any],
+    n_threads: int,
+) -> NDArray[Any]: ...
 def update_atoms(atoms: NDArray[Any], A: NDArray[Any], B: NDArray[Any], positive: bool, n_threads: int) -> None: ...
 def instruction_set() -> str: ...

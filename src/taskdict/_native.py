@@ -85,15 +85,30 @@ class Encoder:
         return beta
 
 
-def sum_outer(encoded: Encoded, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int) -> None:
-    """Set ``after`` to fade · before + Σ α xᵀ, of shape (n_components, n_features)."""
-    _core.sum_outer(encoded.indptr, encoded.indices, encoded.values, X, fade, before, after, n_threads)
+def sum_outer(
+    encoded: Encoded, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
+) -> None:
+    """Set ``after`` to fade · before + Σ v xᵀ, of shape (n_components, n_features), for values v on the supports."""
+    _core.sum_outer(encoded.indptr, encoded.indices, values, X, fade, before, after, n_threads)
 
 
 def sum_outer_sparse(encoded: Encoded, fade: float, before: Floats, after: Floats, n_threads: int) -> None:
     """Set ``after`` to fade · before + Σ α αᵀ, of shape (n_components, n_components)."""
     values = encoded.values
     _core.sum_outer_sparse(encoded.indptr, encoded.indices, values, values, fade, before, after, n_threads)
+
+
+def decode(
+    encoded: Encoded, values: Floats, dictionary: Floats, fade: float, before: Floats, after: Floats, n_threads: int
+) -> None:
+    """Set ``after`` to fade · before + Dv, of shape (n_samples, n_features), for values v on the supports."""
+    _core.decode(encoded.indptr, encoded.indices, values, dictionary, fade, before, after, n_threads)
+
+
+def correlate_supports(encoded: Encoded, table: Floats, X: Floats, n_threads: int) -> Floats:
+    """Return the product of each signal with the rows of ``table`` that its support names, one per nonzero."""
+    products: Floats = _core.correlate_supports(encoded.indptr, encoded.indices, table, X, n_threads)
+    return products
 
 
 def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:

@@ -146,7 +146,7 @@ class OnlineLearner:
         fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
         A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
         sum_outer_sparse(encoded, fade, state.A, A, self.n_threads)
-        sum_outer(encoded, X, fade, state.B, B, self.n_threads)
+        sum_outer(encoded, encoded.values, X, fade, state.B, B, self.n_threads)
         dictionary = state.dictionary.copy()
         update_atoms(dictionary, A, B, self.problem.constraint.positive, self.n_threads)
         lost = len(encoded.indices) > 0 and A.diagonal().max() <= np.finfo(A.dtype).tiny
