@@ -34,8 +34,12 @@ class Spread {
         cpu_set_t one;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        if (pthread_setaffinity_np(thread.native_handle(), sizeof one, &one) == 0)
-            pthread_setaffinity_np(thread.native_handle(), sizeof allowed_, &allowed_);  // from there it may be moved
+        pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
+    }
+
+    // Called by the thread itself once it runs where it was placed: from there it may be moved.
+    void release() const {
+        if (usable_ && here_ >= 0) sched_setaffinity(0, sizeof allowed_, &allowed_);
     }
 
   private:
@@ -46,6 +50,7 @@ class Spread {
 #else
 struct Spread {
     void place(std::thread&, int) const {}
+    void release() const {}
 };
 #endif
 
@@ -58,6 +63,16 @@ thread_local int helper_of = 0;  // the number of threads that this helper's cal
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { at_work = 0; });
 #endif
 
+void wait_a_little(int& turns) {
+    if (++turns % 64 == 0) {
+        std::this_thread::yield();
+    } else {
+#if defined(__x86_64__)
+        __builtin_ia32_pause();
+#endif
+    }
+}
+
 // Up to `wanted` threads that run `work`, joined when this object ends.
 class Helpers {
   public:
@@ -66,16 +81,18 @@ class Helpers {
         const int count = std::max(0, wanted - at_work.fetch_add(1));
         at_work += count;
         if (count == 0) return;
-        const Spread spread;
         threads_.reserve(std::size_t(count));
         for (int t = 1; t <= count; ++t) {
             try {
-                threads_.emplace_back([&work, n_threads] {
+                threads_.emplace_back([this, &work, t, n_threads] {
                     helper_of = n_threads;
+                    for (int turns = 0; placed_.load(std::memory_order_acquire) < t;) wait_a_little(turns);
+                    spread_.release();
                     work();
                     --at_work;
                 });
-                spread.place(threads_.back(), t);
+                spread_.place(threads_.back(), t);
+                placed_.store(t, std::memory_order_release);
             } catch (const std::system_error&) {
                 at_work -= count - t + 1;
                 break;  // the system has no more threads: the others do the work
@@ -88,18 +105,10 @@ class Helpers {
     }
 
   private:
+    const Spread spread_;
+    std::atomic<int> placed_ = 0;
     std::vector<std::thread> threads_;
 };
-
-void wait_a_little(int& turns) {
-    if (++turns % 64 == 0) {
-        std::this_thread::yield();
-    } else {
-#if defined(__x86_64__)
-        __builtin_ia32_pause();
-#endif
-    }
-}
 
 }  // namespace
 
