@@ -15,9 +15,6 @@ def encode(X, D, lambda1, lambda2=0.0, n_threads=1):
         lambda1=lambda1,
         lambda2=lambda2,
         positive=False,
-        homotopy=False,
-        sparse=False,
-        keep_factors=False,
         n_threads=n_threads,
     )
     encoder.encode(X)

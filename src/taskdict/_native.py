@@ -45,10 +45,10 @@ class Encoder:
         lambda1: float,
         lambda2: float,
         positive: bool,
-        homotopy: bool,
-        sparse: bool,
-        keep_factors: bool,
         n_threads: int,
+        homotopy: bool = False,
+        sparse: bool = False,
+        keep_factors: bool = False,
     ) -> None:
         self.dtype = dictionary.dtype
         self.n_components = dictionary.shape[0]

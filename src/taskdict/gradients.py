@@ -58,10 +58,8 @@ class CodedBatch:
             lambda1=lambda1,
             lambda2=lambda2,
             positive=positive,
-            homotopy=False,
-            sparse=False,
-            keep_factors=True,
             n_threads=n_threads,
+            keep_factors=True,
         )
         encoder.encode(X)
         encoded = encoder.release()

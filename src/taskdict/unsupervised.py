@@ -181,9 +181,6 @@ class OnlineLearner:
             lambda1=self.problem.lambda1,
             lambda2=self.problem.lambda2,
             positive=self.problem.positive_code,
-            homotopy=False,
-            sparse=False,
-            keep_factors=False,
             n_threads=self.n_threads,
         )
 

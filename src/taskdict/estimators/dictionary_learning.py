@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import os
-from collections.abc import Iterator
 from typing import Any, Self
 
 import numpy as np
@@ -14,19 +11,20 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taskdict import storage
 from taskdict._native import BadSignalError
 from taskdict._threads import resolve_threads
-from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty, check_signals
+from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty
 from taskdict.coding import mean_objective
 from taskdict.constraints import UnitBall
 from taskdict.estimators._base import DictionaryTransformer
+from taskdict.estimators._learner import LearnerMixin
 from taskdict.progress import Callback, Reporter
-from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
+from taskdict.streams import Stream, StreamEndedError, dense_batch
 from taskdict.unsupervised import OnlineLearner, Problem, State, Step, has_converged
 
 CHECK_EVERY = 20  # batches between two looks at whether the objective still falls
 AVERAGED = 20  # batches in the average that is shown
 
 
-class DictionaryLearning(DictionaryTransformer):
+class DictionaryLearning(LearnerMixin, DictionaryTransformer):
     """Learn a dictionary on which signals have sparse codes, online.
 
     Minimises, over dictionaries whose atoms have norm at most one, the average over the signals x of
@@ -160,7 +158,7 @@ class DictionaryLearning(DictionaryTransformer):
         taskdict.streams.StreamEndedError
             If a stream ends before `max_iter` batches; what was learned is kept.
         """
-        with self._undone_if_nothing_is_learned():
+        with self._keeps_features_in_step():
             self._fit(X)
         return self
 
@@ -224,7 +222,7 @@ class DictionaryLearning(DictionaryTransformer):
         -------
         self : DictionaryLearning
         """
-        with self._undone_if_nothing_is_learned():
+        with self._keeps_features_in_step():
             self._partial_fit(X)
         return self
 
@@ -278,50 +276,6 @@ class DictionaryLearning(DictionaryTransformer):
             check_flag("positive_code", self.positive_code),
             UnitBall(check_flag("positive_dictionary", self.positive_dictionary)),
         )
-
-    def _open(self, X: Any, reset: bool) -> Stream:
-        """Return X as a stream with enough signals."""
-        if isinstance(X, Stream):
-            stream = X
-            if reset and hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-        else:
-            stream = ArrayStream(self._check_signals(X, reset), random_state=self.random_state)
-        few = stream.n_signals is not None and stream.n_signals < self.n_components
-        if few and self.dictionary_init is None and stream.preprocess is None:
-            raise ValueError(
-                f"X has fewer signals than there are atoms (n_samples={stream.n_signals}, "
-                f"n_components={self.n_components}): lower n_components or bring more signals."
-            )
-        return stream
-
-    def _check_signals(self, X: Any, reset: bool) -> Any:
-        if isinstance(X, (str, os.PathLike, Iterator)) or (
-            isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], (str, os.PathLike))
-        ):
-            raise TypeError(
-                f"X must be an array or a stream, got {type(X).__name__}: fit(taskdict.stream(X)) reads it."
-            )
-        if isinstance(X, np.ma.MaskedArray):
-            check_signals(X)  # raises
-        # Batches are converted, and checked for NaN and infinity, as they come.
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
-
-    @contextlib.contextmanager
-    def _undone_if_nothing_is_learned(self) -> Iterator[None]:
-        """Keep what is known of the features in step with the dictionary, also if learning fails at its start."""
-        names = ("n_features_in_", "feature_names_in_")
-        before, learner = {k: v for k, v in vars(self).items() if k in names}, vars(self).get("_learner")
-        try:
-            yield
-        except BaseException:
-            if vars(self).get("_learner") is learner:
-                for name in names:
-                    if name in before:
-                        setattr(self, name, before[name])
-                    elif hasattr(self, name):
-                        delattr(self, name)
-            raise
 
     def _next_batch(self, stream: Stream, size: int, learner: OnlineLearner | None) -> NDArray[Any] | None:
         """Return the next batch, None if the stream has ended and may end."""

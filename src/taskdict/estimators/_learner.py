@@ -1,0 +1,66 @@
+"""What estimators that learn from batches share: taking signals in, and failing without a trace."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+from sklearn.utils.validation import validate_data
+
+from taskdict._validation import check_signals
+from taskdict.streams import ArrayStream, Stream
+
+
+class LearnerMixin:
+    """For estimators that keep what they learn in `_learner`, set when the first batch has been learned from."""
+
+    n_components: int
+    dictionary_init: Any
+    random_state: Any
+
+    def _open(self, X: Any, reset: bool) -> Stream:
+        """Return X as a stream with enough signals."""
+        if isinstance(X, Stream):
+            stream = X
+            if reset and hasattr(self, "feature_names_in_"):
+                del self.feature_names_in_
+        else:
+            stream = ArrayStream(self._check_signals(X, reset), random_state=self.random_state)
+        few = stream.n_signals is not None and stream.n_signals < self.n_components
+        if few and self.dictionary_init is None and stream.preprocess is None:
+            raise ValueError(
+                f"X has fewer signals than there are atoms (n_samples={stream.n_signals}, "
+                f"n_components={self.n_components}): lower n_components or bring more signals."
+            )
+        return stream
+
+    def _check_signals(self, X: Any, reset: bool) -> Any:
+        if isinstance(X, (str, os.PathLike, Iterator)) or (
+            isinstance(X, (list, tuple)) and len(X) > 0 and isinstance(X[0], (str, os.PathLike))
+        ):
+            raise TypeError(
+                f"X must be an array or a stream, got {type(X).__name__}: fit(taskdict.stream(X)) reads it."
+            )
+        if isinstance(X, np.ma.MaskedArray):
+            check_signals(X)  # raises
+        # Batches are converted, and checked for NaN and infinity, as they come.
+        return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
+
+    @contextlib.contextmanager
+    def _keeps_features_in_step(self) -> Iterator[None]:
+        """Keep what is known of the features in step with the dictionary, also if learning fails at its start."""
+        names = ("n_features_in_", "feature_names_in_")
+        before, learner = {k: v for k, v in vars(self).items() if k in names}, vars(self).get("_learner")
+        try:
+            yield
+        except BaseException:
+            if vars(self).get("_learner") is learner:
+                for name in names:
+                    if name in before:
+                        setattr(self, name, before[name])
+                    elif hasattr(self, name):
+                        delattr(self, name)
+            raise
