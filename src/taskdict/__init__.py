@@ -2,9 +2,10 @@
 
 from importlib.metadata import version as _version
 
-from taskdict import streams
+from taskdict import constraints, losses, streams
 from taskdict.coding import Report, Status, sparse_encode
-from taskdict.estimators import DictionaryLearning, SparseCoder, load
+from taskdict.descent import DivergedError
+from taskdict.estimators import DictionaryLearning, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor, load
 from taskdict.progress import Progress, ProgressLine
 from taskdict.storage import ModelFileError
 from taskdict.streams import stream
@@ -13,14 +14,19 @@ __version__ = _version("taskdict")
 
 __all__ = [
     "DictionaryLearning",
+    "DivergedError",
     "ModelFileError",
     "Progress",
     "ProgressLine",
     "Report",
     "SparseCoder",
     "Status",
+    "TaskDrivenClassifier",
+    "TaskDrivenRegressor",
     "__version__",
+    "constraints",
     "load",
+    "losses",
     "sparse_encode",
     "stream",
     "streams",

@@ -5,9 +5,13 @@ from __future__ import annotations
 import functools
 import numbers
 import os
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager
 from typing import Any
 
 import joblib
+from threadpoolctl import ThreadpoolController
 
 
 @functools.cache
@@ -38,3 +42,30 @@ def resolve_threads(n_threads: Any) -> int:
     if n_threads < 1:
         raise ValueError(f"n_threads must be None or a positive integer, got {n_threads}.")
     return min(int(n_threads), 1024)  # more cannot help
+
+
+def in_parallel(function: Callable[[Any], Any], items: Iterable[Any], n_threads: int) -> list[Any]:
+    """Return function(item) for each item, in up to `n_threads` threads; the first error is raised at once."""
+    items = list(items)
+    if len(items) < 2 or n_threads < 2:
+        return [function(item) for item in items]
+    pool = ThreadPoolExecutor(min(len(items), n_threads))
+    try:
+        return list(pool.map(function, items))
+    except BaseException:
+        pool.shutdown(wait=False, cancel_futures=True)
+        raise
+    finally:
+        pool.shutdown(wait=False)
+
+
+@functools.cache
+def _controller() -> ThreadpoolController:
+    """Return what knows the BLAS libraries of this process; finding them takes a while."""
+    return ThreadpoolController()
+
+
+def one_blas_thread() -> AbstractContextManager[Any]:
+    """Keep BLAS to one thread: its threads spin for a while after each product, on the cores that ours need."""
+    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
+    return limit

@@ -54,15 +54,20 @@ def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any], name: str = "d
     return converted
 
 
-def check_penalty(name: str, value: Any) -> float:
-    """Return a penalty as a finite non-negative float."""
+def check_number(name: str, value: Any) -> float:
+    """Return a real number as a float, infinite if it does not fit."""
     scalar = value[()] if isinstance(value, np.ndarray) and value.ndim == 0 else value
     if isinstance(scalar, (bool, np.bool_)) or not isinstance(scalar, numbers.Real):
         raise TypeError(f"{name} must be a real number, got {value!r}.")
     try:
-        number = float(scalar)
+        return float(scalar)
     except OverflowError:
-        number = math.inf
+        return math.inf
+
+
+def check_penalty(name: str, value: Any) -> float:
+    """Return a penalty as a finite non-negative float."""
+    number = check_number(name, value)
     if not math.isfinite(number) or number < 0:
         raise ValueError(f"{name} must be finite and at least 0, got {number}.")
     return number

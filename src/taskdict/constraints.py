@@ -32,10 +32,12 @@ class UnitBall:
 
     def project(self, matrix: NDArray[Any]) -> NDArray[Any]:
         """Return the nearest matrix of the set."""
-        rows = np.maximum(matrix, 0) if self.positive else matrix
-        # The largest entry is divided out, so that squares neither overflow nor vanish.
-        top = np.abs(rows).max(axis=1, keepdims=True, initial=0)
-        safe = np.where(top > 0, top, 1)
-        norms = safe * np.linalg.norm(rows / safe, axis=1, keepdims=True)
-        projected: NDArray[Any] = np.where(norms > 1, rows / np.maximum(norms, 1), rows).astype(matrix.dtype)
-        return projected
+        rows = np.maximum(matrix, 0) if self.positive else np.array(matrix)
+        squares = np.einsum("ij,ij->i", rows, rows)
+        long = np.flatnonzero(~(squares <= 1))
+        if len(long) > 0:
+            # The largest entry is divided out, so that squares do not overflow.
+            some = rows[long]
+            some = some / np.maximum(np.abs(some).max(axis=1, keepdims=True), 1)
+            rows[long] = some / np.linalg.norm(some, axis=1, keepdims=True)
+        return rows

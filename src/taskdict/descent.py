@@ -10,7 +10,7 @@ in the second term only.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -18,13 +18,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskdict.constraints import ConstraintSet
-from taskdict.gradients import CodedBatch
-from taskdict.losses import Loss
+from taskdict.gradients import CodedBatch, Coding, Part
+from taskdict.losses import CodeLoss, Loss
 from taskdict.models import Model, evaluate
 
 Floats = NDArray[Any]
 
 
+LOWEST_POWER, HIGHEST_POWER = -6.0, 3.0  # of ten, for the learning rates that are tried
 DIVERGED = 1e3  # times the value at the start: a candidate for the learning rate is given up
 
 
@@ -48,64 +49,74 @@ class Batch:
 
     X: Floats
     y: Any
-    weights: Floats | None = None  # of the samples, of average one; None is one each
+    weights: Floats | None = None  # of the samples, of average one over all batches; None is one each
     unlabelled: Floats | None = None
 
 
 @dataclass(frozen=True)
 class Objective:
-    """What is minimised, up to the constraint sets."""
+    """What is minimised, up to the constraint sets; `task` and `reconstruction` stand for 1 − μ and μ."""
 
     model: Model
-    loss: Loss
-    lambda1: float
-    lambda2: float = 0.0
-    positive_code: bool = False
+    loss: Loss | CodeLoss
+    coding: Coding
+    parts: tuple[Part, ...] = ()
     nu: float = 0.0
     nu2: float = 0.0
-    mu: float = 0.0
+    task: float = 1.0
+    reconstruction: float = 0.0
+    fit_intercept: bool = True
 
     def evaluate(self, parameters: Parameters, batch: Batch, n_threads: int = 1) -> tuple[float, Parameters]:
         """Return the value on a batch and its gradients in all parameters."""
         D, W, b, Z = parameters.D, parameters.W, parameters.b, parameters.Z
-        coded = self._encode(parameters, batch.X, n_threads)
-        task = evaluate(self.model, self.loss, coded, batch.y, W, b, batch.weights)
-        through = coded.through_codes(task.alpha)
-        share = (1 - self.mu) / len(batch.X)
-        value = share * float(task.values.sum(dtype=np.float64))
-        in_D = share * (through.D if task.D is None else through.D + task.D)
-        in_x = share * (through.x if task.x is None else through.x + task.x)
-        in_Z = None if Z is None else in_x.T @ batch.X
-        if self.mu > 0:
-            # All signals of the batch are samples of p(x), those with targets too.
-            for signals, known in ((batch.X, coded), (batch.unlabelled, None)):
-                if signals is None or len(signals) == 0:
-                    continue
-                total = len(batch.X) + (0 if batch.unlabelled is None else len(batch.unlabelled))
-                again = self._encode(parameters, signals, n_threads) if known is None else known
-                reconstruction = again.of_reconstruction()
-                value += self.mu / total * float(again.reconstruction_objectives().sum())
-                in_D = in_D + self.mu / total * reconstruction.D
-                if in_Z is not None:
-                    in_Z = in_Z + self.mu / total * (reconstruction.x.T @ signals)
-        value += 0.5 * self.nu * float(np.square(W).sum(dtype=np.float64))
-        in_W = share * task.W + self.nu * W
-        if Z is not None and in_Z is not None:
-            value += 0.5 * self.nu2 * float(np.square(Z).sum(dtype=np.float64))
-            in_Z = (in_Z + self.nu2 * Z).astype(Z.dtype, copy=False)
-        dtype = D.dtype
-        return value, Parameters(in_D.astype(dtype), in_W.astype(dtype), (share * task.b).astype(dtype), in_Z)
+        n = len(batch.X)
+        others = batch.unlabelled if batch.unlabelled is not None and self.reconstruction > 0 else batch.X[:0]
+        # All signals of the batch are samples of p(x), those with targets too.
+        each = self.reconstruction / max(1, n + len(others))
+        value = 0.5 * self.nu * _square(W)
+        in_D, in_W, in_b = None, self.nu * W, np.zeros_like(b)
+        in_Z = None if Z is None else self.nu2 * Z
+        if n > 0:
+            coded = self.encode(parameters, batch.X, n_threads)
+            weights = np.full(n, self.task / n, D.dtype)
+            if batch.weights is not None:
+                weights *= batch.weights
+            terms, through = evaluate(self.model, self.loss, coded, batch.y, W, b, weights)
+            gradient = coded.through_codes(through.alpha, each)
+            value += float(terms.values.sum(dtype=np.float64))
+            if each > 0:
+                value += each * float(coded.reconstruction_objectives().sum())
+            in_D = gradient.D if terms.D is None else gradient.D + terms.D
+            in_W = in_W + through.W
+            if self.fit_intercept:
+                in_b = through.b
+            if in_Z is not None:
+                in_Z = in_Z + (gradient.x if through.x is None else gradient.x + through.x).T @ batch.X
+        if len(others) > 0:
+            coded = self.encode(parameters, others, n_threads)
+            gradient = coded.through_codes(np.zeros_like(coded.encoded.values), each)
+            value += each * float(coded.reconstruction_objectives().sum())
+            in_D = gradient.D if in_D is None else in_D + gradient.D
+            if in_Z is not None:
+                in_Z = in_Z + gradient.x.T @ others
+        if Z is not None:
+            value += 0.5 * self.nu2 * _square(Z)
+        return value, Parameters(np.zeros_like(D) if in_D is None else in_D, in_W, in_b, in_Z)
 
-    def _encode(self, parameters: Parameters, X: Floats, n_threads: int) -> CodedBatch:
+    def encode(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> CodedBatch:
+        """Encode signals."""
         Z = parameters.Z
-        return CodedBatch.encode(
-            X if Z is None else np.ascontiguousarray(X @ Z.T),
-            parameters.D,
-            lambda1=self.lambda1,
-            lambda2=self.lambda2,
-            positive=self.positive_code,
-            n_threads=n_threads,
-        )
+        signals = X if Z is None else np.ascontiguousarray(X @ Z.T)
+        return CodedBatch(signals, parameters.D, self.coding, self.parts, n_threads)
+
+    def scores(self, parameters: Parameters, X: Floats, n_threads: int = 1) -> Floats:
+        """Return what the model makes of signals."""
+        return self.model.scores(self.encode(parameters, X, n_threads), parameters.W, parameters.b)
+
+
+def _square(array: Floats) -> float:
+    return float(np.square(array).sum(dtype=np.float64))
 
 
 @dataclass(frozen=True)
@@ -115,6 +126,15 @@ class Sets:
     D: ConstraintSet
     W: ConstraintSet | None = None
     Z: ConstraintSet | None = None
+
+    def project(self, parameters: Parameters) -> Parameters:
+        """Return the nearest parameters in the sets."""
+        moved = {}
+        for name in ("D", "W", "Z"):
+            kept, array = getattr(self, name), getattr(parameters, name)
+            if kept is not None and array is not None:
+                moved[name] = np.ascontiguousarray(kept.project(array), array.dtype)
+        return replace(parameters, **moved)
 
 
 @dataclass(frozen=True)
@@ -150,23 +170,23 @@ class Descent:
         DivergedError
             If the parameters would no longer be finite; they stay as they are.
         """
-        value, gradient = self.objective.evaluate(self.parameters, batch, self.n_threads)
-        rho = self.rate.at(self.t + 1)
-        moved = {
-            name: getattr(self.parameters, name) - rho * getattr(gradient, name)
-            for name in ("D", "W", "b", "Z")
-            if getattr(gradient, name) is not None
-        }
-        for name in moved:
-            kept = getattr(self.sets, name, None)
-            projected = moved[name] if kept is None else kept.project(moved[name])
-            moved[name] = np.ascontiguousarray(projected, self.parameters.D.dtype)
-        if not np.isfinite(value) or not all(np.isfinite(array.sum()) for array in moved.values()):
+        with np.errstate(over="ignore", invalid="ignore"):  # noticed below
+            value, gradient = self.objective.evaluate(self.parameters, batch, self.n_threads)
+            rho = self.rate.at(self.t + 1)
+            moved = {
+                name: getattr(self.parameters, name) - self.parameters.D.dtype.type(rho) * getattr(gradient, name)
+                for name in ("D", "W", "b", "Z")
+                if getattr(gradient, name) is not None
+            }
+            parameters = self.sets.project(replace(self.parameters, **moved))
+            arrays = [array for array in vars(parameters).values() if array is not None]
+            finite = np.isfinite(value) and all(np.isfinite(array.sum()) for array in arrays)
+        if not finite:
             raise DivergedError(
                 f"step {self.t + 1} of size {rho:.2g} leads out of the finite numbers: take a smaller learning rate. "
                 "The parameters before it are kept."
             )
-        self.parameters = replace(self.parameters, **moved)
+        self.parameters = parameters
         self.t += 1
         return value
 
@@ -178,6 +198,7 @@ def search_rho(
     batches: Sequence[Batch],
     held_out: Batch,
     n_threads: int = 1,
+    before_step: Callable[[], None] = lambda: None,
 ) -> float:
     """Return the ρ whose descent over the batches ends with the lowest value on the held-out samples.
 
@@ -189,19 +210,21 @@ def search_rho(
     Raises
     ------
     DivergedError
-        If no candidate ends below the value at the start.
+        If every candidate diverges.
     """
-    first, gradient = objective.evaluate(start, held_out, n_threads)
+    first, _ = objective.evaluate(start, held_out, n_threads)
+    _, gradient = objective.evaluate(start, batches[0], n_threads)
     ends: dict[float, float] = {}
 
     def end(power: float) -> float:
         """Return the value after a descent whose first step moves the dictionary by a fraction 10^power of itself."""
         if power not in ends:
             rho = unit * 10.0**power
-            descent = Descent(objective, sets, start, LearningRate(rho, len(batches)), n_threads)
+            descent = Descent(objective, sets, start, LearningRate(rho, len(batches) / 2), n_threads)
             try:
                 for batch in batches:
-                    if descent.step(batch) > DIVERGED * max(first, 1e-30):
+                    before_step()
+                    if descent.step(batch) > DIVERGED * max(abs(first), 1e-30):
                         raise DivergedError
                 ends[power] = objective.evaluate(descent.parameters, held_out, n_threads)[0]
             except DivergedError:
@@ -210,10 +233,12 @@ def search_rho(
 
     size = float(np.linalg.norm(gradient.D))
     unit = float(np.linalg.norm(start.D)) / size if size > 0 else 1.0
-    best = min((-4.0, -3.0, -2.0, -1.0, 0.0), key=end)
+    best = min((-3.0, -2.0, -1.0, 0.0), key=end)
+    while best == min(ends) and best > LOWEST_POWER and not ends[best] < first:
+        best = min((best - 1, best), key=end)
+    while best == max(ends) and best < HIGHEST_POWER:
+        best = min((best, best + 1), key=end)
     best = min((best - 0.5, best, best + 0.5), key=end)
-    if not ends[best] < first:
-        raise DivergedError(
-            "no learning rate lowers the loss on the held-out samples: give learning_rate a number, or check the data."
-        )
+    if not np.isfinite(ends[best]):
+        raise DivergedError("every learning rate diverges: check the scale of signals and targets.")
     return float(unit * 10.0**best)

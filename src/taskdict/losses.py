@@ -1,24 +1,64 @@
-"""Losses of the task: twice differentiable functions of the scores that a model gives to a code.
+"""Losses of the task: twice differentiable functions of what a model makes of a code.
 
-A loss has one method, ``evaluate``, which returns for a batch the value of each sample and the gradient in its scores.
-To add one, write a class with this method; nothing else knows which losses there are.
+A loss of the scores has one method, ``evaluate``, which returns for a batch the value of each sample and the gradient
+in its scores. A loss that also depends on the codes, the signals or the dictionary themselves has ``evaluate_codes``
+in its place, and returns the explicit gradients, those at fixed codes, as well (paper, end of Section 3.1). To add
+one, write a class with one of these methods and pass an instance as `loss`; nothing else knows which losses there are.
 """
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
 
+if TYPE_CHECKING:
+    from taskdict.gradients import CodedBatch
+
 Floats = NDArray[Any]
 
 
+@runtime_checkable
 class Loss(Protocol):
     """ℓ(y, s) for targets y and scores s of shape (n_samples, n_outputs)."""
 
     def evaluate(self, y: Any, scores: Floats) -> tuple[Floats, Floats]:
-        """Return the values, of shape (n_samples,), and the gradients in the scores, of their shape and dtype."""
+        """Return the values, of shape (n_samples,), and the gradients in the scores, of their shape."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """What a :class:`CodeLoss` makes of a batch: values, and gradients of their weighted sum.
+
+    Attributes
+    ----------
+    values : array of shape (n_samples,)
+        The loss of each sample, times its weight.
+    scores : array of shape (n_samples, n_outputs)
+        Gradient in the scores.
+    alpha : array of shape (nnz,) or None
+        Gradient in the nonzeros of the codes, besides that through the scores.
+    D : array of the shape of the dictionary or None
+        Gradient in the dictionary at fixed codes.
+    x : array of the shape of the signals or None
+        Gradient in the signals at fixed codes; only a learned transform Z needs it.
+    """
+
+    values: Floats
+    scores: Floats
+    alpha: Floats | None = None
+    D: Floats | None = None
+    x: Floats | None = None
+
+
+@runtime_checkable
+class CodeLoss(Protocol):
+    """ℓ(y, s, α, x, D): a loss that sees everything."""
+
+    def evaluate_codes(self, y: Any, scores: Floats, batch: CodedBatch, weights: Floats) -> Terms:
+        """Return values and gradients of Σ weights · ℓ."""
 
 
 class SquaredLoss:

@@ -6,7 +6,7 @@ import numbers
 import shutil
 import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TextIO
 
@@ -125,14 +125,19 @@ class Reporter:
     Use it as a context manager around the learning, so that the line is ended whatever happens.
     """
 
-    def __init__(self, model: Any, max_iter: int | None, callback: Callback | None, verbose: Any) -> None:
-        if callback is not None and not callable(callback):
+    def __init__(
+        self, model: Any, max_iter: int | None, callback: Callback | Sequence[Callback] | None, verbose: Any
+    ) -> None:
+        callbacks: list[Any] = [] if callback is None else [callback]
+        if isinstance(callback, (list, tuple)):
+            callbacks = list(callback)
+        if not all(map(callable, callbacks)):
             raise TypeError(f"callback must be a function of a taskdict.Progress or None, got {callback!r}.")
         if not isinstance(verbose, numbers.Integral) or int(verbose) < 0:
             raise ValueError(f"verbose must be 0 (quiet) or a positive integer, got {verbose!r}.")
         self._model = model
         self._max_iter = max_iter
-        self._callback = callback
+        self._callbacks = callbacks
         self._line = ProgressLine() if verbose else None
         self._start = time.monotonic()
         self._batches = 0
@@ -148,7 +153,7 @@ class Reporter:
 
     def report(self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float, done: bool) -> bool:
         """Tell of a batch with so many signals that was just learned from; return whether the callback says stop."""
-        if self._callback is None and self._line is None:
+        if not self._callbacks and self._line is None:
             return False
         self._batches += 1
         self._signals += batch
@@ -166,8 +171,8 @@ class Reporter:
         )
         if self._line is not None:
             self._line(progress)
-        answer = self._callback(progress) if self._callback is not None else None
-        return isinstance(answer, (bool, np.bool_)) and bool(answer)
+        answers = [callback(progress) for callback in self._callbacks]
+        return any(isinstance(answer, (bool, np.bool_)) and bool(answer) for answer in answers)
 
 
 def _clock(seconds: float) -> str:

@@ -4,13 +4,16 @@ import os
 from typing import Any
 
 from taskdict import storage
-from taskdict.estimators._base import DictionaryTransformer
+from taskdict.estimators._base import DictionaryEstimator
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.sparse_coder import SparseCoder
+from taskdict.estimators.task_driven import TaskDrivenClassifier, TaskDrivenRegressor
 
-__all__ = ["DictionaryLearning", "SparseCoder", "load"]
+__all__ = ["DictionaryLearning", "SparseCoder", "TaskDrivenClassifier", "TaskDrivenRegressor", "load"]
 
-_CLASSES: dict[str, type[DictionaryTransformer]] = {cls.__name__: cls for cls in (DictionaryLearning, SparseCoder)}
+_CLASSES: dict[str, type[DictionaryEstimator]] = {
+    cls.__name__: cls for cls in (DictionaryLearning, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor)
+}
 
 
 def load(path: str | os.PathLike[str]) -> Any:

@@ -19,8 +19,8 @@ from taskdict.streams import Stream
 
 
 # scikit-learn has no types, so its base classes are Any to mypy.
-class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
-    """An estimator with a dictionary in `components_`, whose codes are its output."""
+class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+    """An estimator with atoms in `components_`, whose codes are its output, and which can be saved."""
 
     components_: NDArray[Any]
 
@@ -46,27 +46,11 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
             raise TypeError("X must be an array, got a stream: pass stream.take(n), as often as you like.")
         # The encoder itself looks for values that are not finite.
         X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
+        return self._encode(X)
+
+    def _encode(self, X: Any) -> sp.csr_array:
+        """Return the codes of signals that were checked."""
         return sparse_encode(X, self.components_, **self._coding())
-
-    def inverse_transform(self, codes: Any) -> NDArray[Any]:
-        """Return the signals that the codes stand for, Dα.
-
-        Parameters
-        ----------
-        codes : array or sparse array of shape (n_samples, n_components)
-            Codes, as `transform` returns them.
-
-        Returns
-        -------
-        X : array of shape (n_samples, n_features)
-        """
-        check_is_fitted(self)
-        codes = check_signals(codes.tocsr() if sp.issparse(codes) else codes, "codes")
-        if codes.shape[1] != self._n_features_out:
-            raise ValueError(f"codes must have {self._n_features_out} columns, one per atom, got {codes.shape[1]}.")
-        dtype = np.float32 if codes.dtype == np.float32 else np.float64
-        signals: NDArray[Any] = codes @ self.components_.astype(dtype, copy=False)
-        return signals
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the fitted model to a file, from which :func:`taskdict.load` reads it.
@@ -117,7 +101,7 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         parameters.update({key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)})
         model = cls(**parameters)
         model._set_learned({key: arrays[key] for key in arrays if not key.startswith(prefix)}, document["learned"])
-        if model.components_.ndim != 2 or model.components_.shape[1] != document["n_features_in"]:
+        if model._n_features_seen() != document["n_features_in"]:
             raise ValueError("the dictionary does not fit the number of features")
         model.n_features_in_ = document["n_features_in"]
         names = document["feature_names_in"]
@@ -135,6 +119,10 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         """Take what `_learned` has returned."""
         self.components_ = arrays["components"]
 
+    def _n_features_seen(self) -> int:
+        """Return the number of features of the signals that this model was fitted on."""
+        return int(self.components_.shape[1])
+
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a dictionary."""
         return hasattr(self, "components_")
@@ -149,3 +137,27 @@ class DictionaryTransformer(ClassNamePrefixFeaturesOutMixin, TransformerMixin, B
         tags.input_tags.sparse = True
         tags.transformer_tags.preserves_dtype = ["float64", "float32"]
         return tags
+
+
+class DictionaryTransformer(DictionaryEstimator):
+    """An estimator whose codes stand for signals, so that they can be turned back."""
+
+    def inverse_transform(self, codes: Any) -> NDArray[Any]:
+        """Return the signals that the codes stand for, Dα.
+
+        Parameters
+        ----------
+        codes : array or sparse array of shape (n_samples, n_components)
+            Codes, as `transform` returns them.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        codes = check_signals(codes.tocsr() if sp.issparse(codes) else codes, "codes")
+        if codes.shape[1] != self._n_features_out:
+            raise ValueError(f"codes must have {self._n_features_out} columns, one per atom, got {codes.shape[1]}.")
+        dtype = np.float32 if codes.dtype == np.float32 else np.float64
+        signals: NDArray[Any] = codes @ self.components_.astype(dtype, copy=False)
+        return signals

@@ -1,0 +1,143 @@
+"""What a task-driven model has learned, in units that suit the descent, and how it is written to files."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskdict import storage
+from taskdict._validation import check_penalty
+from taskdict.descent import Batch, Parameters
+from taskdict.models import Model
+from taskdict.training import State, Step
+
+Floats = NDArray[Any]
+
+
+@dataclass(frozen=True)
+class Scaling:
+    """Signals and targets are brought to size one before they are learned from: x/c, (y − offset)/s.
+
+    The learning rate, which dictionary and model share, then fits both at any scale of the data. c and s are powers of
+    two, so that nothing is rounded.
+    """
+
+    c: float = 1.0
+    s: float = 1.0
+    offset: tuple[float, ...] = (0.0,)
+
+    def inside(self, batch: Batch) -> Batch:
+        """Return a batch as it is learned from."""
+        dtype = batch.X.dtype
+        y = batch.y
+        if y.dtype.kind == "f":
+            y = ((y - np.array(self.offset)) / self.s).astype(dtype)
+        others = None if batch.unlabelled is None else batch.unlabelled * dtype.type(1 / self.c)
+        return Batch(batch.X * dtype.type(1 / self.c), y, batch.weights, others)
+
+    def outside(self, parameters: Parameters) -> Parameters:
+        """Return learned parameters as they fit the signals and targets of the user."""
+        W = parameters.W * parameters.W.dtype.type(self.s / self.c)
+        b = (parameters.b.astype(np.float64) * self.s + np.array(self.offset)).astype(parameters.b.dtype)
+        return replace(parameters, W=W, b=b)
+
+
+@dataclass
+class Training:
+    """All that a model has learned and what it takes to go on."""
+
+    scaling: Scaling
+    lambda1: float
+    nu: float
+    seed: int
+    state: State
+    steps: list[Step]
+    fingerprint: str = ""  # of the data
+
+    def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return all this as arrays and as what JSON can hold."""
+        state = self.state
+        arrays = {}
+        for prefix, learned in (("", state.parameters), ("mean ", state.mean), ("best ", state.best)):
+            if learned is not None:
+                for name in ("D", "W", "b", "Z"):
+                    stacked = [getattr(parameters, name) for parameters in learned]
+                    if stacked[0] is not None:
+                        arrays[f"{prefix}{name}"] = np.stack(stacked)
+        arrays["rhos"] = np.array(state.rhos)
+        arrays["history objective"] = np.array([step.objective for step in self.steps], np.float64)
+        checks = [np.nan if step.validation is None else step.validation for step in self.steps]
+        arrays["history validation"] = np.array(checks, np.float64)
+        document = {
+            "scaling": [self.scaling.c, self.scaling.s, list(self.scaling.offset)],
+            "lambda1": self.lambda1,
+            "nu": self.nu,
+            "seed": self.seed,
+            "fingerprint": self.fingerprint,
+            "t": state.t,
+            "position": state.position,
+            "best_value": state.best_value if np.isfinite(state.best_value) else None,
+            "stale": state.stale,
+            "stopped": state.stopped,
+        }
+        return arrays, document
+
+    @classmethod
+    def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], model: Model, n_atoms: int) -> Training:
+        """Return what `to_file` has described; the core trusts the shapes, so they are checked here."""
+        parameters = _parameters(arrays, "", model, n_atoms)
+        mean, best = (
+            _parameters(arrays, prefix, model, n_atoms) if f"{prefix}D" in arrays else None
+            for prefix in ("mean ", "best ")
+        )
+        state = State(
+            parameters,
+            tuple(float(rho) for rho in arrays["rhos"]),
+            int(document["t"]),
+            document["position"],
+            mean,
+            best,
+            np.inf if document["best_value"] is None else float(document["best_value"]),
+            int(document["stale"]),
+            bool(document["stopped"]),
+        )
+        objectives, checks = arrays["history objective"], arrays["history validation"]
+        if objectives.ndim != 1 or objectives.shape != checks.shape:
+            raise ValueError("its arrays do not fit each other")
+        steps = [
+            Step(float(value), None if np.isnan(check) else float(check))
+            for value, check in zip(objectives, checks, strict=True)
+        ]
+        c, s, offset = document["scaling"]
+        if not (c > 0 and s > 0 and len(offset) in (1, len(parameters[0].b))):
+            raise ValueError("its scaling makes no sense")
+        return cls(
+            Scaling(float(c), float(s), tuple(float(number) for number in offset)),
+            check_penalty("lambda1", document["lambda1"]),
+            check_penalty("nu", document["nu"]),
+            int(document["seed"]),
+            state,
+            steps,
+            str(document["fingerprint"]),
+        )
+
+
+def _parameters(arrays: storage.Arrays, prefix: str, model: Model, n_atoms: int) -> tuple[Parameters, ...]:
+    """Return the parameters of each model of a committee."""
+    count = len(arrays["rhos"])
+    D, W, b = (arrays[f"{prefix}{name}"] for name in ("D", "W", "b"))
+    Z = arrays.get(f"{prefix}Z")
+    every = [D, W, b] if Z is None else [D, W, b, Z]
+    sound = D.ndim == 3 and len(D) == count > 0 and D.shape[1] == n_atoms and b.ndim == 2 and len(b) == count
+    sound = sound and W.shape == (count, *model.shape(b.shape[1], D.shape[1], D.shape[2]))
+    sound = sound and (Z is None or (Z.ndim == 3 and Z.shape[:2] == (count, D.shape[2])))
+    if not sound or {array.dtype for array in every} not in ({np.dtype("f4")}, {np.dtype("f8")}):
+        raise ValueError("its arrays do not fit each other")
+    if not all(np.isfinite(array).all() for array in every):
+        raise ValueError("its arrays are not finite")
+    return tuple(
+        Parameters(D[k].copy(), W[k].copy(), b[k].copy(), None if Z is None else Z[k].copy()) for k in range(count)
+    )

@@ -1,0 +1,360 @@
+"""How the task-driven estimators learn: from the first sample to the last batch, with checkpoints on the way."""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+import warnings
+from abc import abstractmethod
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from taskdict import storage
+from taskdict._native import BadSignalError
+from taskdict._threads import one_blas_thread, resolve_threads
+from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty
+from taskdict.constraints import ConstraintSet, UnitBall
+from taskdict.descent import Batch, DivergedError, Objective, Parameters, Sets
+from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators.task_driven.files import Scaling, Training
+from taskdict.estimators.task_driven.model import TaskModel
+from taskdict.gradients import Coding
+from taskdict.initialisation import learn_dictionary, start_transform
+from taskdict.losses import CodeLoss
+from taskdict.progress import Reporter
+from taskdict.streams import StreamEndedError
+from taskdict.training import Member, Schedule, Trainer
+
+Floats = NDArray[Any]
+
+LAMBDA1 = 0.15  # for signals of norm one, as in the paper
+CHECKPOINT_SECONDS = 20.0  # between two checkpoints, at least
+# Parameters that may change when learning goes on, or that files do not hold.
+NOT_IN_CHECKPOINTS = ("checkpoint", "n_threads", "verbose", "callbacks", "warm_start", "coef_set", "transform_set")
+
+
+@dataclass(frozen=True)
+class _ScaledSet:
+    """A set of W as the user means it, for a W that is larger by a factor."""
+
+    kept: ConstraintSet
+    factor: float
+
+    def project(self, matrix: Floats) -> Floats:
+        """Return the nearest point."""
+        return self.kept.project(matrix / self.factor) * self.factor
+
+
+class TaskLearner(LearnerMixin, TaskModel):
+    """`fit` and `partial_fit` of the task-driven estimators, up to what they make of targets."""
+
+    @abstractmethod
+    def _selects(self) -> list[Any]:
+        """Return for each model what it makes of targets, see :class:`taskdict.training.Member`."""
+
+    @abstractmethod
+    def _n_outputs(self) -> int:
+        """Return the number of outputs of each model."""
+
+    def _batch_factor(self) -> float:
+        """Return how many samples a batch needs for each that a model sees."""
+        return 1.0
+
+    @abstractmethod
+    def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
+        """Return a source of batches with targets that are numbers (of classes, or in columns)."""
+
+    def _target_scaling(self, y: Floats) -> tuple[float, tuple[float, ...]]:
+        """Return s and the offset of the targets."""
+        return 1.0, (0.0,)
+
+    def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        self._check_parameters()
+        Reporter(self, None, self.callbacks, self.verbose)  # raises before anything is read
+        going_on = check_flag("warm_start", self.warm_start) and "_training" in vars(self)
+        previous = self._training if going_on else None
+        if previous is None and self.checkpoint is not None and os.path.exists(self.checkpoint):
+            previous = self._read_checkpoint()
+        validation = self.validation_fraction if self.early_stopping or len(self._mus()) > 1 else 0.0
+        seed = previous.seed if previous is not None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        source = self._open_pairs(X, y, sample_weight, validation, seed, reset=previous is None)
+        if previous is not None:
+            self._check_continues(previous, source, from_file=not going_on)
+        with one_blas_thread():
+            trainer = self._trainer(source, previous, seed)
+            training = self._training
+            total = self._schedule(training.scaling).total
+            with Reporter(self, total, self.callbacks, self.verbose) as reporter:
+                self._descend(trainer, source, reporter)
+
+    def _descend(self, trainer: Trainer, source: Any, reporter: Reporter) -> None:
+        """Learn from batch after batch; what the model has is always that after a whole batch."""
+        training = self._training
+        written = time.monotonic()
+        if self.checkpoint is not None and training.state.t == 0:
+            self.save(self.checkpoint)
+        size = max(1, round(self._batch_factor() * check_count("batch_size", self.batch_size)))
+        n_signals = 0
+        while not trainer.done:
+            try:
+                batch = source.take(size)
+            except StreamEndedError:
+                raise StreamEndedError(
+                    f"the stream ended after {training.state.t} batches, before max_iter={self.max_iter}. The model "
+                    "learned so far is kept and can be used. A function that returns an iterator makes a stream that "
+                    "does not end."
+                ) from None
+            self._learn(trainer, batch, source)
+            n_signals += len(batch.X) + (0 if batch.unlabelled is None else len(batch.unlabelled))
+            if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
+                self.save(self.checkpoint)
+                written = time.monotonic()
+            stop = reporter.report(
+                n_iter=training.state.t,
+                n_signals=n_signals,
+                batch=len(batch.X),
+                objective=float(np.mean([step.objective for step in training.steps[-20:]])),
+                nonzeros=float("nan"),
+                done=trainer.done,
+            )
+            if stop:
+                break
+        if self.checkpoint is not None:
+            self.save(self.checkpoint)
+
+    def _learn(self, trainer: Trainer, batch: Batch, source: Any | None) -> None:
+        training = self._training
+        position = training.state.position if source is None else source.state()
+        try:
+            step = trainer.step(training.scaling.inside(batch), position)
+        except BadSignalError:
+            self._raise_bad(batch, source, training.state.t)
+        except DivergedError as error:
+            raise DivergedError(
+                f"learning_rate={self.learning_rate} diverges: {error} Take a smaller one, for example "
+                f"{float(training.state.rhos[0]) / 10:.2g}, or 'auto'. The model before that step is kept."
+            ) from None
+        assert trainer.state is not None
+        training.steps.append(step)
+        training.state = trainer.state
+
+    def _raise_bad(self, batch: Batch, source: Any | None, t: int) -> None:
+        kept = " What was learned from the batches before is kept." if t > 0 else ""
+        for X, unlabelled in ((batch.X, False), (batch.unlabelled, True)):
+            bad = np.flatnonzero(~np.isfinite(X).all(axis=1)) if X is not None else np.empty(0, np.intp)
+            if len(bad) > 0:
+                name = f"row {bad[0]}" if source is None else source.name(int(bad[0]), unlabelled)
+                raise ValueError(
+                    f"X must be finite, but {name} contains NaN or infinity. Remove or impute such values first.{kept}"
+                ) from None
+        raise ValueError(f"X holds values that are too large for its dtype.{kept}") from None
+
+    def _trainer(self, source: Any, previous: Training | None, seed: int) -> Trainer:
+        """Return a trainer that is ready to step, with `_training` set to what it has learned."""
+        sample = source.sample()
+        if not all(np.isfinite(X).all() for X in (sample.X, sample.unlabelled) if X is not None):
+            self._raise_bad(sample, source, 0)
+        if previous is None:
+            scaling, lambda1, nu = self._scales(sample, source.n_labelled)
+        else:
+            scaling, lambda1, nu = previous.scaling, previous.lambda1, previous.nu
+            if self.lambda1 is not None:
+                lambda1 = check_penalty("lambda1", self.lambda1)
+            if self.nu is not None:
+                nu = check_penalty("nu", self.nu)
+        inside = scaling.inside(sample)
+        validation = None if source.validation is None else scaling.inside(source.validation)
+        n_threads = resolve_threads(self.n_threads)
+        members = self._members(scaling, lambda1, nu, source.n_features)
+        size = check_count("batch_size", self.batch_size)
+        trainer = Trainer(members, self._schedule(scaling), inside, validation, size, seed, n_threads)
+        if previous is not None:
+            trainer.state = previous.state
+            if source.reads_like(previous.state.position):
+                source.restore(previous.state.position)
+            self._publish(replace(previous, lambda1=lambda1, nu=nu, fingerprint=source.fingerprint()))
+            return trainer
+        start = self._start(inside, members[0].objective, seed, n_threads)
+        try:
+            trainer.start([start] * len(members))
+        except DivergedError as error:
+            raise DivergedError(f"learning_rate='auto' found none: {error}") from None
+        assert trainer.state is not None
+        state = replace(trainer.state, position=source.state())
+        trainer.state = state
+        self._publish(Training(scaling, lambda1, nu, seed, state, [], source.fingerprint()))
+        return trainer
+
+    def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> None:
+        """Take one step on the samples that are given, all in one batch."""
+        self._check_parameters()
+        previous = vars(self).get("_training")
+        seed = previous.seed if previous is not None else int(check_random_state(self.random_state).randint(2**31 - 1))
+        source = self._open_pairs(X, y, sample_weight, 0.0, seed, reset=previous is None)
+        with one_blas_thread():
+            trainer = self._trainer(source, previous, seed)
+            batch = source.sample()
+            trainer.schedule = replace(trainer.schedule, max_iter=2**62)  # there is no end
+            self._learn(trainer, batch, None)
+            self._training.state = replace(self._training.state, position=None)
+
+    def _start(self, inside: Batch, objective: Objective, seed: int, n_threads: int) -> Parameters:
+        """Return a dictionary learned without targets, the first transform, and W = 0."""
+        X = inside.X if inside.unlabelled is None else np.concatenate([inside.X, inside.unlabelled])
+        dtype = X.dtype
+        Z = self._first_transform(X, seed)
+        signals = X if Z is None else np.ascontiguousarray(X @ Z.T)
+        atoms = sum(self._sizes())
+        if self.dictionary_init is None:
+            start = np.zeros((atoms, signals.shape[1]), dtype)
+            ball = UnitBall(self.positive_dictionary)
+            D = learn_dictionary(signals, start, objective.coding, ball, objective.parts, seed, n_threads)
+        else:
+            D = check_dictionary(self.dictionary_init, dtype, name="dictionary_init")
+            if D.shape != (atoms, signals.shape[1]):
+                raise ValueError(
+                    f"dictionary_init must have shape (n_components, n_features) = {(atoms, signals.shape[1])}, "
+                    f"got {D.shape}."
+                )
+            D = np.ascontiguousarray(UnitBall(self.positive_dictionary).project(D), dtype)
+        q = self._n_outputs()
+        return Parameters(D, np.zeros(objective.model.shape(q, *D.shape), dtype), np.zeros(q, dtype), Z)
+
+    def _first_transform(self, X: Floats, seed: int) -> Floats | None:
+        if self.n_measurements is None:
+            return None
+        r, m = check_count("n_measurements", self.n_measurements), X.shape[1]
+        if isinstance(self.transform_init, str):
+            if self.transform_init == "pca" and r > m:
+                raise ValueError(f"n_measurements={r} must be at most the number of features, {m}, to start from PCA.")
+            Z = start_transform(X, r, self.transform_init, seed)
+        else:
+            Z = check_dictionary(self.transform_init, X.dtype, name="transform_init")
+            if Z.shape != (r, m):
+                raise ValueError(
+                    f"transform_init must have shape (n_measurements, n_features) = {(r, m)}, got {Z.shape}."
+                )
+        if self.transform_set is not None:
+            Z = np.ascontiguousarray(self.transform_set.project(Z), X.dtype)
+        return Z
+
+    def _scales(self, sample: Batch, n_labelled: int | None) -> tuple[Scaling, float, float]:
+        """Return the scaling, and the penalties that the user has left to us."""
+        X = sample.X if sample.unlabelled is None else np.concatenate([sample.X, sample.unlabelled])
+        top = float(np.abs(X).max(initial=0))
+        size = top * math.sqrt(float(np.square(X / top, dtype=np.float64).sum(axis=1).mean())) if top > 0 else 1.0
+        c = 1.0 if isinstance(self._loss(), CodeLoss) else 2.0 ** round(math.log2(size))
+        s, offset = self._target_scaling(sample.y)
+        lambda1 = LAMBDA1 * size if self.lambda1 is None else check_penalty("lambda1", self.lambda1)
+        nu = c * c / max(1, n_labelled or 10**6) if self.nu is None else check_penalty("nu", self.nu)
+        return Scaling(c, s, offset), lambda1, nu
+
+    def _members(self, scaling: Scaling, lambda1: float, nu: float, n_features: int) -> list[Member]:
+        coding = Coding(lambda1 / scaling.c, float(self.lambda2), bool(self.positive_code))
+        objective = Objective(
+            self._model(),
+            self._loss(),
+            coding,
+            self._parts(n_features),
+            nu=nu / scaling.c**2,
+            nu2=float(self.nu2) / scaling.s**2,
+            fit_intercept=bool(self.fit_intercept),
+        )
+        W = None if self.coef_set is None else _ScaledSet(self.coef_set, scaling.c / scaling.s)
+        sets = Sets(UnitBall(bool(self.positive_dictionary)), W, self.transform_set)
+        return [Member(objective, sets, select) for select in self._selects()]
+
+    def _schedule(self, scaling: Scaling) -> Schedule:
+        return Schedule(
+            check_count("max_iter", self.max_iter),
+            self._mus(),
+            None if isinstance(self.learning_rate, str) else float(self.learning_rate),
+            (scaling.c / scaling.s) ** 2,
+            self.n_iter_no_change if self.early_stopping else None,
+            self.average,
+        )
+
+    def _read_checkpoint(self) -> Training:
+        """Return what the file at `checkpoint` has, if it is of a model like this one."""
+        path = os.fspath(self.checkpoint)
+        arrays, document = storage.read(path)
+        mine = type(self).__name__
+        if document.get("class") != mine:
+            raise ValueError(
+                f"checkpoint {path!r} belongs to a {document.get('class')}, but this is a {mine}: "
+                "give another path or remove the file."
+            )
+        try:
+            other = type(self)._from_file(arrays, document)
+        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
+            raise storage.ModelFileError(f"checkpoint {path!r} is not sound: {error}.") from None
+        theirs, ours = other.get_params(deep=False), self.get_params(deep=False)
+        for name in ours:
+            if name in NOT_IN_CHECKPOINTS or (name == "random_state" and not isinstance(ours[name], int)):
+                continue
+            if not _same(theirs[name], ours[name]):
+                raise ValueError(
+                    f"checkpoint {path!r} belongs to a {mine} with {name}={theirs[name]!r}, but this one has "
+                    f"{name}={ours[name]!r}: give another path, or remove the file to begin again."
+                )
+        self._take_targets_of(other)
+        return other._training
+
+    def _take_targets_of(self, other: Any) -> None:
+        """Take over what another model knows of the targets."""
+
+    def _check_continues(self, previous: Training, source: Any, from_file: bool) -> None:
+        """Raise if learning cannot go on from `previous` with these data and parameters."""
+        first = previous.state.parameters[0]
+        width = first.D.shape[1] if first.Z is None else first.Z.shape[1]
+        if source.n_features != width:
+            raise ValueError(
+                f"X has {source.n_features} features, but the model was learned from signals with {width}."
+            )
+        if len(first.D) != sum(self._sizes()):
+            raise ValueError(
+                f"n_components is {self.n_components}, but the model has {len(first.D)} atoms: the number cannot "
+                "change while learning goes on."
+            )
+        if from_file and previous.fingerprint != source.fingerprint():
+            raise ValueError(
+                f"checkpoint {os.fspath(self.checkpoint)!r} belongs to a training on other data (fingerprint "
+                f"{previous.fingerprint}, these have {source.fingerprint()}): give another path, or remove the file."
+            )
+
+
+def _same(a: Any, b: Any) -> bool:
+    """Return whether two values of a parameter are the same."""
+    if isinstance(a, np.ndarray) or isinstance(b, np.ndarray):
+        try:
+            return np.array_equal(np.asarray(a), np.asarray(b))
+        except (TypeError, ValueError):
+            return False
+    return bool(a == b)
+
+
+def warn_unlabelled(count: int) -> None:
+    """Say that signals without targets are of no use."""
+    warnings.warn(
+        f"y has {count} unlabelled signals (-1), but mu is 0: they are not used. With mu > 0 the dictionary learns "
+        "from them too.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64] | None:
+    """Return the weights of the samples as numbers that are not negative, None if there are none."""
+    if sample_weight is None:
+        return None
+    weights = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape (n_samples,) = ({n_samples},), got {weights.shape}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite, not negative, and not all zero.")
+    return weights

@@ -1,0 +1,353 @@
+"""Regression through sparse codes, as an estimator."""
+
+from __future__ import annotations
+
+import math
+import os
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import ArrayLike, NDArray
+from sklearn.base import RegressorMixin
+
+from taskdict import storage
+from taskdict.constraints import ConstraintSet
+from taskdict.estimators.task_driven.learning import TaskLearner, check_weights
+from taskdict.estimators.task_driven.sources import ArraySource, StreamSource
+from taskdict.losses import CodeLoss, Loss, SquaredLoss
+from taskdict.streams import Stream
+
+
+class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
+    """Regression on sparse codes of the signals, with the dictionary tuned to it.
+
+    A signal x has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the prediction is Wα + b.
+    The dictionary D, with atoms of norm at most one, the parameters W and b, and the optional transform Z of the
+    signals are learned together: they minimise (1 − μ) times the average loss, plus the penalties, by projected
+    stochastic gradient through the exact codes (Algorithm 1 of the paper).
+
+    Parameters
+    ----------
+    n_components : int or sequence of int, default=100
+        Number of atoms. A sequence makes several dictionaries: each encodes the signal by itself, and the model sees
+        their codes side by side.
+    lambda1 : float or None, default=None
+        Weight of the ℓ1 norm of the codes. It goes with the size of the signals; for signals of norm one, 0.05 to 0.25
+        is usual. None is 0.15 times the root mean square norm of the signals.
+    lambda2 : float, default=0.0
+        Weight of the squared ℓ2 norm of the codes.
+    nu : float or None, default=None
+        Weight of the squared norm of W. None is 1/n_samples for signals of norm one, and in proportion to their
+        squared norm otherwise.
+    loss : "squared" or a loss, default="squared"
+        ½‖y − s‖² of the prediction s, or an object as in :mod:`taskdict.losses`.
+    decision : {"linear", "bilinear"}, default="linear"
+        How scores come from a code α of a signal x: Wα + b, or xᵀWα + b, which has as many parameters as x and α have
+        pairs of entries.
+    mu : float or sequence of float, default=0.0
+        Weight μ of the unsupervised objective; the loss of the task has the weight 1 − μ. A sequence such as
+        ``(1.0, 0.9, 0.8)`` is followed: `max_iter` batches for each, from where the one before ended; the parameters
+        that do best on a validation part are kept.
+    n_measurements : int or None, default=None
+        With a number r, signals are first mapped to r measurements Zx, and Z is learned too.
+    transform_init : {"pca", "random"} or array of shape (n_measurements, n_features), default="pca"
+        Where Z starts: the first principal directions, Gaussian numbers, or as given.
+    nu2 : float, default=0.0
+        Weight of the squared norm of Z.
+    views : sequence of slices or of lists of features, or None, default=None
+        Groups of features, each with a dictionary of its own.
+    positive_code : bool, default=False
+        Whether to require non-negative codes.
+    positive_dictionary : bool, default=False
+        Whether to require non-negative atoms. With both, and signals that are not negative, this is a supervised
+        sparse non-negative matrix factorisation.
+    coef_set : object with a method ``project`` or None, default=None
+        A convex set that W is kept in, see :mod:`taskdict.constraints`; W has a row per output (and an entry per pair
+        of atom and feature if the decision is bilinear).
+    transform_set : object with a method ``project`` or None, default=None
+        A convex set that Z is kept in.
+    fit_intercept : bool, default=True
+        Whether to learn an intercept b, which is not penalised.
+    batch_size : int, default=200
+        Samples per batch.
+    max_iter : int, default=1000
+        Number T of batches.
+    learning_rate : "auto" or float, default="auto"
+        The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
+        several on a sample and takes the one that ends with the lowest objective on held-out samples.
+    average : bool, default=True
+        Whether the result is the average of the parameters over the last tenth of the batches, which costs nothing and
+        does no harm; False gives the last ones, Algorithm 1 to the letter.
+    dictionary_init : array of shape (n_components, n_features) or None, default=None
+        Atoms to start from. None learns them first, without targets.
+    early_stopping : bool, default=False
+        Whether to keep a validation part, look at its loss 50 times, keep the best parameters, and stop when there is
+        no gain for `n_iter_no_change` looks.
+    validation_fraction : float, default=0.1
+        Size of the validation part, if there is one.
+    n_iter_no_change : int, default=10
+        See `early_stopping`.
+    checkpoint : path or None, default=None
+        A file that the state of the training is written to every 20 seconds. If the training is stopped, even
+        killed, the same call goes on from there and ends with the same bits. When it is complete, the same call
+        returns at once.
+    random_state : int, RandomState or None, default=None
+        Seed of all random choices.
+    n_threads : int or None, default=None
+        Threads to use; None is every core this process may use. It does not change the result.
+    verbose : int, default=0
+        With 1 or more, a line on standard error shows the progress of `fit`.
+    callbacks : callable, list of callables or None, default=None
+        Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True.
+    warm_start : bool, default=False
+        With True, `fit` goes on where the last `fit` or `partial_fit` ended or was interrupted, also after
+        :func:`taskdict.load`, until there have been `max_iter` batches in all.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_atoms, n_features)
+        The atoms; n_features is n_measurements if Z is learned. Those of several dictionaries or models follow each
+        other, as their codes do in `transform`. Atoms of a view are zero on other features.
+    coef_ : array of shape (n_outputs, n_components), or (n_outputs, n_components, n_features) if bilinear
+        W.
+    intercept_ : array of shape (n_outputs,)
+        b.
+    transform_ : array of shape (n_measurements, n_features) or None
+        Z.
+    lambda1_, nu_ : float
+        The penalties that were used.
+    learning_rate_ : float
+        The ρ that was used.
+    n_iter_ : int
+        Number of batches.
+    history_ : dict of lists
+        For each batch, the "objective" before it; for each look at the validation part, its "validation" loss and
+        "validation_iter", the number of batches before it.
+    n_features_in_ : int
+        Number of features per signal.
+    feature_names_in_ : array of str
+        Names of the features, if X in `fit` had names.
+
+    Examples
+    --------
+    >>> import taskdict as td
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data[:400]
+    >>> top, bottom = X[:, :32], X[:, 32:]
+    >>> model = td.TaskDrivenRegressor(40, max_iter=200, random_state=0).fit(top, bottom)
+    >>> model.predict(top).shape
+    (400, 32)
+    """
+
+    _LOSSES = ("squared",)
+    _flat_and_targets: tuple[bool, int] | None = None  # whether y has one dimension, and its number of columns
+
+    def __init__(
+        self,
+        n_components: Any = 100,
+        *,
+        lambda1: float | None = None,
+        lambda2: float = 0.0,
+        nu: float | None = None,
+        loss: Any = "squared",
+        decision: str = "linear",
+        mu: Any = 0.0,
+        n_measurements: int | None = None,
+        transform_init: Any = "pca",
+        nu2: float = 0.0,
+        views: Any = None,
+        positive_code: bool = False,
+        positive_dictionary: bool = False,
+        coef_set: ConstraintSet | None = None,
+        transform_set: ConstraintSet | None = None,
+        fit_intercept: bool = True,
+        batch_size: int = 200,
+        max_iter: int = 1000,
+        learning_rate: Any = "auto",
+        average: bool = True,
+        dictionary_init: ArrayLike | None = None,
+        early_stopping: bool = False,
+        validation_fraction: float = 0.1,
+        n_iter_no_change: int = 10,
+        checkpoint: str | os.PathLike[str] | None = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+        warm_start: bool = False,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.nu = nu
+        self.loss = loss
+        self.decision = decision
+        self.mu = mu
+        self.n_measurements = n_measurements
+        self.transform_init = transform_init
+        self.nu2 = nu2
+        self.views = views
+        self.positive_code = positive_code
+        self.positive_dictionary = positive_dictionary
+        self.coef_set = coef_set
+        self.transform_set = transform_set
+        self.fit_intercept = fit_intercept
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.learning_rate = learning_rate
+        self.average = average
+        self.dictionary_init = dictionary_init
+        self.early_stopping = early_stopping
+        self.validation_fraction = validation_fraction
+        self.n_iter_no_change = n_iter_no_change
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+
+    def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
+        """Learn dictionary and model.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features), or Stream
+            Signals, or a stream of them with their targets, ``taskdict.stream(source, y)``.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets; None if X is a stream.
+        sample_weight : array of shape (n_samples,) or None, default=None
+            Weights of the losses; only their ratios matter.
+
+        Returns
+        -------
+        self : TaskDrivenRegressor
+
+        Raises
+        ------
+        taskdict.DivergedError
+            If the learning rate that was given is too large; the model before that is kept.
+        """
+        with self._keeps_features_in_step():
+            self._fit(X, y, sample_weight)
+        return self
+
+    def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
+        """Take one step on the samples that are given; the first call finds where to start from them.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+        y : array of shape (n_samples,) or (n_samples, n_outputs)
+            Targets.
+        sample_weight : array of shape (n_samples,) or None, default=None
+            Weights of the losses; only their ratios within this call matter.
+
+        Returns
+        -------
+        self : TaskDrivenRegressor
+        """
+        with self._keeps_features_in_step():
+            self._partial_fit(X, y, sample_weight)
+        return self
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return predictions.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+
+        Returns
+        -------
+        array of the shape of the targets in `fit`
+        """
+        scores = self._scores(X)
+        return scores[:, 0] if self._known_targets()[0] else scores
+
+    def _loss(self) -> Loss | CodeLoss:
+        return SquaredLoss() if isinstance(self.loss, str) else self.loss
+
+    def _selects(self) -> list[Any]:
+        return [lambda y: (None, y)]
+
+    def _n_outputs(self) -> int:
+        return self._known_targets()[1]
+
+    def _known_targets(self) -> tuple[bool, int]:
+        assert self._flat_and_targets is not None
+        return self._flat_and_targets
+
+    def _target_scaling(self, y: NDArray[Any]) -> tuple[float, tuple[float, ...]]:
+        if not isinstance(self._loss(), SquaredLoss):
+            return 1.0, (0.0,) * y.shape[1]
+        offset = y.mean(axis=0, dtype=np.float64) if self.fit_intercept else np.zeros(y.shape[1])
+        size = math.sqrt(float(np.square(y - offset, dtype=np.float64).sum(axis=1).mean()))
+        return 2.0 ** round(math.log2(size)) if size > 0 else 1.0, tuple(float(number) for number in offset)
+
+    def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
+        if isinstance(X, Stream):
+            if y is not None or sample_weight is not None:
+                raise TypeError(
+                    "y and sample_weight must be None for a stream: taskdict.stream(source, y) has the targets."
+                )
+            if reset:
+                self._flat_and_targets = None
+            return StreamSource(X, self._check_targets, labels=False, validation=validation, use_unlabelled=False)
+        X = self._check_signals(X, reset)
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        if reset:
+            self._flat_and_targets = None
+        targets = self._check_targets(y)
+        if len(targets) != X.shape[0]:
+            raise ValueError(f"y has {len(targets)} targets, but X has {X.shape[0]} signals.")
+        weights = check_weights(sample_weight, X.shape[0])
+        return ArraySource(X, targets, weights, labels=False, validation=validation, use_unlabelled=False, seed=seed)
+
+    def _check_targets(self, y: Any) -> NDArray[Any]:
+        """Return targets as columns of finite numbers, as many as before."""
+        y = np.asarray(y)
+        if y.dtype.kind not in "fiub":
+            try:
+                y = y.astype(np.float64)
+            except (TypeError, ValueError):
+                raise TypeError(f"y must hold real numbers, got dtype {y.dtype}.") from None
+        if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] == 0):
+            raise ValueError(f"y must have one or two dimensions, got shape {y.shape}.")
+        flat = y.ndim == 1
+        columns: NDArray[Any] = y.reshape(len(y), -1)
+        columns = columns.astype(np.float64) if columns.dtype.kind != "f" else columns
+        if not np.isfinite(columns).all():
+            row = int(np.flatnonzero(~np.isfinite(columns).all(axis=1))[0])
+            raise ValueError(f"y must be finite, but row {row} contains NaN or infinity.")
+        known = self._flat_and_targets
+        if known is not None and known != (flat, columns.shape[1]):
+            raise ValueError(
+                f"y has {columns.shape[1]} columns (shape {y.shape}), but the model has {known[1]} outputs."
+            )
+        self._flat_and_targets = flat, columns.shape[1]
+        return columns
+
+    def _take_targets_of(self, other: Any) -> None:
+        self._flat_and_targets = other._flat_and_targets
+
+    def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        arrays, document = super()._learned()
+        return arrays, {**document, "targets": list(self._known_targets())}
+
+    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
+        flat, n_targets = learned["targets"]
+        self._flat_and_targets = bool(flat), int(n_targets)
+        super()._set_learned(arrays, learned)
+        if arrays["b"].shape[1] != n_targets:
+            raise ValueError("its arrays do not fit each other")
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that there may be several outputs."""
+        tags = super().__sklearn_tags__()
+        tags.target_tags.multi_output = True
+        tags.target_tags.required = True
+        return tags

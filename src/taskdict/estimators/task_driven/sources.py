@@ -1,0 +1,224 @@
+"""Where the batches of a task come from: arrays with targets, or a stream of pairs."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.model_selection import train_test_split
+
+from taskdict.descent import Batch
+from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
+
+Floats = NDArray[Any]
+
+SAMPLE = 20_000  # signals that are held in memory to begin with, at most
+SAMPLE_BYTES = 1 << 28
+
+
+def sample_size(width: int) -> int:
+    """Return how many signals of this width the sample has at most."""
+    return max(100, min(SAMPLE, SAMPLE_BYTES // (8 * max(1, width))))
+
+
+class ArraySource:
+    """Batches of rows of an array; those with targets and those without are read by themselves.
+
+    Parameters
+    ----------
+    X : array or CSR array
+        Signals.
+    y : array
+        Targets: numbers of classes, −1 for none, if `labels`, else numbers of shape (n_samples, n_outputs).
+    weights : array or None
+        Of the samples; those of weight zero are left out.
+    labels : bool
+        Whether y holds numbers of classes.
+    validation : float
+        Fraction of the samples with targets to keep for validation; 0 keeps none.
+    use_unlabelled : bool
+        Whether to read the signals without targets.
+    seed : int
+        Of the random orders.
+    """
+
+    def __init__(
+        self, X: Any, y: Any, weights: Any, *, labels: bool, validation: float, use_unlabelled: bool, seed: int
+    ) -> None:
+        self.n_features = X.shape[1]
+        self._X, self._y, self._weights = X, y, weights
+        known = y >= 0 if labels else np.ones(len(y), bool)
+        if weights is not None:
+            known = known & (weights > 0)
+        rows = None if known.all() else np.flatnonzero(known)
+        self.n_labelled = int(known.sum())
+        held = None
+        if validation > 0:
+            rows = np.arange(len(y)) if rows is None else rows
+            rows, held = _split(rows, y if labels else None, validation, seed)
+        self._labelled = ArrayStream(X, rows=rows, random_state=seed)
+        unlabelled = np.flatnonzero(y < 0) if labels and use_unlabelled else np.empty(0, np.intp)
+        self._unlabelled = None
+        if len(unlabelled) > 0:
+            self._unlabelled = ArrayStream(X, rows=unlabelled, random_state=seed + 1)
+        self._start = self.state()
+        self._mean = None if weights is None else float(weights[known if rows is None else rows].mean())
+        self.validation = None if held is None else self._batch(dense_batch(X[held]), held)
+
+    def sample(self) -> Batch:
+        """Return the signals to begin with; the batches start after that from the beginning."""
+        most = sample_size(self.n_features)
+        batch = self.take(min(most, self._labelled.n_signals), None)
+        if self._unlabelled is not None:
+            others = self._unlabelled.take(min(most, self._unlabelled.n_signals))
+            batch = Batch(batch.X, batch.y, batch.weights, others)
+        self.restore(self._start)
+        return batch
+
+    def take(self, n: int, n_unlabelled: int | None = -1) -> Batch:
+        """Return the next n samples with targets and, if there are any, as many without."""
+        batch = self._batch(self._labelled.take(min(n, self._labelled.n_signals)), self._labelled.last_rows)
+        if self._unlabelled is None or n_unlabelled is None:
+            return batch
+        others = self._unlabelled.take(min(n, self._unlabelled.n_signals))
+        return Batch(batch.X, batch.y, batch.weights, others)
+
+    def _batch(self, X: Floats, rows: NDArray[np.intp]) -> Batch:
+        weights = None if self._weights is None else (self._weights[rows] / self._mean).astype(X.dtype)
+        return Batch(X, self._y[rows], weights)
+
+    def name(self, row: int, unlabelled: bool) -> str:
+        """Say which row of the array it is."""
+        stream = self._unlabelled if unlabelled else self._labelled
+        assert stream is not None
+        return stream.name(row).removesuffix(" of the source")
+
+    def state(self) -> dict[str, Any]:
+        """Return where the batches are."""
+        other = None if self._unlabelled is None else self._unlabelled.state()
+        return {"kind": "arrays", "labelled": self._labelled.state(), "unlabelled": other}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where the batches were."""
+        self._labelled.restore(state["labelled"])
+        if self._unlabelled is not None:
+            self._unlabelled.restore(state["unlabelled"])
+
+    def reads_like(self, state: Any) -> bool:
+        """Return whether `state` is surely that of a source with the same order."""
+        if not isinstance(state, dict) or state.get("kind") != "arrays":
+            return False
+        mine = self._unlabelled is None
+        return self._labelled.reads_like(state["labelled"]) and mine == (state["unlabelled"] is None)
+
+    def fingerprint(self) -> str:
+        """Identify the data by their shape, all targets, and some of the signals."""
+        some = np.unique(np.linspace(0, self._X.shape[0] - 1, 100).astype(np.intp))
+        rows = self._X[some]
+        rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
+        digest = hashlib.sha256(f"{self._X.shape} {self._X.dtype}".encode())
+        for array in (rows, np.asarray(self._y), self._weights):
+            if array is not None:
+                digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
+
+
+class StreamSource:
+    """Batches of a stream of pairs, in which unlabelled signals are mixed with the others.
+
+    `encode` maps the targets of a batch to numbers of classes, −1 for none, or to numbers. The first signals are kept
+    as the sample and given again, so that a stream that cannot go back loses nothing.
+    """
+
+    def __init__(
+        self, stream: Stream, encode: Callable[[Any], Any], *, labels: bool, validation: float, use_unlabelled: bool
+    ) -> None:
+        self._stream, self._encode, self._labels = stream, encode, labels
+        self._use_unlabelled = use_unlabelled
+        self._begin = stream.state()
+        first = stream.take_pairs(1)  # tells the width
+        X, y = first
+        most = sample_size(X.shape[1])
+        wanted = most if stream.n_signals is None else min(most, stream.n_signals)
+        try:
+            while len(X) < wanted:
+                more, targets = stream.take_pairs(wanted - len(X))
+                X, y = np.concatenate([X, more]), np.concatenate([y, targets])
+        except StreamEndedError:
+            pass
+        self.n_features = X.shape[1]
+        n_held = int(validation * len(X))
+        self._cache = X, self._checked(y)
+        self._given = n_held  # of the cache
+        self._n_held = n_held
+        self.n_labelled = stream.n_signals if stream.n_signals is not None else None
+        self.validation = self._batch(X[:n_held], self._cache[1][:n_held]) if n_held else None
+
+    def _checked(self, y: Any) -> Any:
+        return self._encode(y)
+
+    def sample(self) -> Batch:
+        """Return the signals to begin with."""
+        return self._batch(self._cache[0][self._n_held :], self._cache[1][self._n_held :])
+
+    def take(self, n: int) -> Batch:
+        """Return the next n signals, those with targets and those without."""
+        X, y = self._cache[0][self._given : self._given + n], self._cache[1][self._given : self._given + n]
+        self._given += len(X)
+        if len(X) == 0:
+            X, targets = self._stream.take_pairs(n)
+            y = self._checked(targets)
+        return self._batch(X, y)
+
+    def _batch(self, X: Floats, y: Any) -> Batch:
+        if not self._labels or (y >= 0).all():
+            return Batch(np.ascontiguousarray(X), y)
+        known = y >= 0
+        others = np.ascontiguousarray(X[~known]) if self._use_unlabelled else None
+        return Batch(np.ascontiguousarray(X[known]), y[known], None, others)
+
+    def name(self, row: int, unlabelled: bool) -> str:
+        """Say as much as is known of which signal it is."""
+        return f"{'unlabelled ' if unlabelled else ''}signal {row} of a batch of the stream"
+
+    def state(self) -> dict[str, Any]:
+        """Return where the batches are: in the first signals or, after them, in the stream."""
+        inside = self._given < len(self._cache[0])
+        return {"kind": "stream", "given": self._given, "stream": None if inside else self._stream.state()}
+
+    def restore(self, state: dict[str, Any]) -> None:
+        """Go to where the batches were."""
+        self._given = state["given"]
+        if state["stream"] is not None:
+            self._stream.restore(state["stream"])
+
+    def reads_like(self, state: Any) -> bool:
+        """Return whether `state` is that of a stream; whether it is the same one, its owner must know."""
+        return isinstance(state, dict) and state.get("kind") == "stream"
+
+    def fingerprint(self) -> str:
+        """Identify the data by the first signals."""
+        digest = hashlib.sha256(f"{self._begin}".encode())
+        for array in self._cache:
+            digest.update(np.ascontiguousarray(array).data)
+        return digest.hexdigest()[:16]
+
+
+def _split(
+    rows: NDArray[np.intp], labels: Any, fraction: float, seed: int
+) -> tuple[NDArray[np.intp], NDArray[np.intp]]:
+    """Return the rows to learn from and those to keep, with all classes in both where possible."""
+    for stratify in ((labels[rows],) if labels is not None else ()) + (None,):
+        try:
+            kept, held = train_test_split(rows, test_size=fraction, random_state=seed % 2**32, stratify=stratify)
+        except ValueError:
+            continue
+        return np.sort(kept), np.sort(held)
+    raise ValueError(
+        f"validation_fraction={fraction} of {len(rows)} samples with targets leaves none on one side: "
+        "bring more samples or change the fraction."
+    )

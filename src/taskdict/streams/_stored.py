@@ -1,0 +1,205 @@
+"""Streams of signals that are stored: in memory or in files, in a new random order each time round."""
+
+from __future__ import annotations
+
+import os
+from abc import abstractmethod
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from taskdict._permutation import permuted
+from taskdict._validation import check_signals
+from taskdict.streams._base import State, Stream, check_state
+
+_CHUNK = 8192  # places of the random order that are computed at once
+
+
+class _Shuffled(Stream):
+    """A stream of n_signals rows in a new random order each time round."""
+
+    n_signals: int
+    targets: NDArray[Any] | None  # of all signals
+
+    def __init__(
+        self, n_signals: int, y: Any, random_state: Any, preprocess: Callable[[NDArray[Any]], Any] | None
+    ) -> None:
+        super().__init__(preprocess)
+        if n_signals == 0:
+            raise ValueError("a stream needs at least one signal, got n_samples=0.")
+        self.n_signals = n_signals
+        self.targets = _open_targets(y, n_signals)
+        self.has_targets = self.targets is not None
+        self._seed = int(check_random_state(random_state).randint(2**31 - 1))
+        self._position = 0  # signals given since the beginning
+        self._last: NDArray[np.int64] = np.empty(0, np.int64)  # the rows that were last given
+        self._chunk: tuple[int, NDArray[np.int64]] | None = None
+
+    @abstractmethod
+    def _rows(self, rows: NDArray[np.int64]) -> Any:
+        """Return these rows of the source, in any order."""
+
+    def _read(self, n: int) -> Any:
+        self._last = self._order(self._position, n)
+        batch = self._rows(self._last)
+        self._position += n
+        return batch
+
+    def _last_targets(self) -> NDArray[Any]:
+        assert self.targets is not None
+        return np.asarray(self.targets[self._last])
+
+    def name(self, row: int) -> str:
+        """Say which row of the source it is, unless a function may have moved it."""
+        return f"row {self._last[row]} of the source" if self.preprocess is None else super().name(row)
+
+    def reads_like(self, state: State | None) -> bool:
+        """Return whether the seed and the number of signals are the same."""
+        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._seed, self.n_signals)
+
+    def _order(self, position: int, n: int) -> NDArray[np.int64]:
+        """Return the rows at places position to position + n of the endless random order."""
+        parts = []
+        while n > 0:
+            epoch, place = divmod(position, self.n_signals)
+            number, start = divmod(place, _CHUNK)
+            key = epoch * (self.n_signals // _CHUNK + 1) + number
+            if self._chunk is None or self._chunk[0] != key:
+                places = np.arange(number * _CHUNK, min(self.n_signals, (number + 1) * _CHUNK))
+                self._chunk = key, permuted(places, self.n_signals, [self._seed, epoch])
+            part = self._chunk[1][start : start + n]
+            parts.append(part)
+            position += len(part)
+            n -= len(part)
+        return np.concatenate(parts)
+
+    def state(self) -> State:
+        """Return the seed of the random orders, which of them this is, and the place in it."""
+        return {
+            "kind": "shuffled",
+            "n_signals": self.n_signals,
+            "seed": self._seed,
+            "epoch": self._position // self.n_signals,
+            "place": self._position % self.n_signals,
+        }
+
+    def restore(self, state: State) -> None:
+        """Go to where a stream of as many signals was when `state` was taken; its seed becomes this one's."""
+        check_state(state, "shuffled", ("n_signals", "seed", "epoch", "place"))
+        if state["n_signals"] != self.n_signals:
+            raise ValueError(
+                f"state belongs to a stream of {state['n_signals']} signals, but this one has {self.n_signals}: "
+                "restore it on a stream of the same source."
+            )
+        self._seed = state["seed"]
+        self._position = state["epoch"] * self.n_signals + state["place"]
+        self._chunk = None
+
+
+class ArrayStream(_Shuffled):
+    """The rows of an array, which may be memory-mapped, or of a sparse array; only some of them if `rows` says so."""
+
+    def __init__(
+        self,
+        X: Any,
+        y: Any = None,
+        *,
+        rows: NDArray[np.intp] | None = None,
+        random_state: Any = None,
+        preprocess: Callable[[NDArray[Any]], Any] | None = None,
+    ) -> None:
+        self._X = check_signals(X.tocsr() if sp.issparse(X) else X, "the source of a stream")
+        self._chosen = rows
+        super().__init__(self._X.shape[0] if rows is None else len(rows), y, random_state, preprocess)
+
+    @property
+    def last_rows(self) -> NDArray[np.intp]:
+        """The rows of the array that were last given."""
+        return self._last if self._chosen is None else self._chosen[self._last]
+
+    def name(self, row: int) -> str:
+        """Say which row of the array it is, unless a function may have moved it."""
+        return f"row {self.last_rows[row]} of the source" if self.preprocess is None else super().name(row)
+
+    def _rows(self, rows: NDArray[np.int64]) -> Any:
+        if self._chosen is not None:
+            rows = self._chosen[rows]
+        if sp.issparse(self._X) or not self._X.flags.c_contiguous:
+            return self._X[rows]
+        return np.take(self._X, rows, axis=0)  # faster, but copies the whole array unless it is contiguous
+
+
+class FileStream(_Shuffled):
+    """The rows of one or more ``.npy`` files, which are memory-mapped, shuffled across all files."""
+
+    def __init__(
+        self,
+        paths: Sequence[str | os.PathLike[str]],
+        y: Any = None,
+        *,
+        random_state: Any = None,
+        preprocess: Callable[[NDArray[Any]], Any] | None = None,
+    ) -> None:
+        if len(paths) == 0:
+            raise ValueError("a stream of files needs at least one path, got none.")
+        self._files = [_open_npy(Path(path)) for path in paths]
+        for path, file in zip(paths, self._files, strict=True):
+            if file.shape[1] != self._files[0].shape[1]:
+                raise ValueError(
+                    f"{os.fspath(path)!r} has {file.shape[1]} features per signal, but {os.fspath(paths[0])!r} has "
+                    f"{self._files[0].shape[1]}: all files of a stream must have the same number of columns."
+                )
+        self._paths = [os.fspath(path) for path in paths]
+        self._ends = np.cumsum([len(file) for file in self._files])
+        self._dtype = np.result_type(*(file.dtype for file in self._files))
+        super().__init__(int(self._ends[-1]), y, random_state, preprocess)
+
+    def _rows(self, rows: NDArray[np.int64]) -> Any:
+        batch = np.empty((len(rows), self._files[0].shape[1]), self._dtype)
+        order = np.argsort(rows)  # one file after the other, and forward on the disk
+        number = np.searchsorted(self._ends, rows[order], side="right")
+        for which in np.unique(number):
+            here = order[number == which]
+            start = self._ends[which] - len(self._files[which])
+            batch[here] = self._files[which][rows[here] - start]
+        return batch
+
+    def name(self, row: int) -> str:
+        """Say which row of which file it is, unless a function may have moved it."""
+        if self.preprocess is not None:
+            return super().name(row)
+        which = int(np.searchsorted(self._ends, self._last[row], side="right"))
+        return f"row {self._last[row] - self._ends[which] + len(self._files[which])} of {self._paths[which]!r}"
+
+
+def _open_npy(path: Path) -> NDArray[Any]:
+    try:
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{str(path)!r} is not a .npy file of numbers: {error}") from None
+    if not isinstance(array, np.ndarray):
+        raise ValueError(f"{str(path)!r} must be a .npy file with one array, got {type(array).__name__}.")
+    checked: NDArray[Any] = check_signals(array, f"the array in {str(path)!r}")
+    return checked
+
+
+def _open_targets(y: Any, n_signals: int) -> NDArray[Any] | None:
+    """Return the targets as an array, memory-mapped if they are in a file."""
+    if y is None:
+        return None
+    if isinstance(y, (str, os.PathLike)):
+        try:
+            y = np.load(y, mmap_mode="r", allow_pickle=False)
+        except (ValueError, EOFError) as error:
+            raise ValueError(f"y: {os.fspath(y)!r} is not a .npy file: {error}") from None
+    targets: NDArray[Any] = np.asanyarray(y)
+    if targets.ndim not in (1, 2):
+        raise ValueError(f"y must have one dimension, or two for several outputs, got shape {targets.shape}.")
+    if len(targets) != n_signals:
+        raise ValueError(f"y has {len(targets)} targets, but there are {n_signals} signals.")
+    return targets
