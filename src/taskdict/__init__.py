@@ -5,10 +5,18 @@ from importlib.metadata import version as _version
 from taskdict import constraints, losses, streams
 from taskdict.coding import Report, Status, sparse_encode
 from taskdict.descent import DivergedError
-from taskdict.estimators import DictionaryLearning, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor, load
+from taskdict.estimators import (
+    DictionaryLearning,
+    SparseCoder,
+    TaskDrivenClassifier,
+    TaskDrivenRegressor,
+    UnitNorm,
+    load,
+)
 from taskdict.progress import Progress, ProgressLine
 from taskdict.storage import ModelFileError
 from taskdict.streams import stream
+from taskdict.suggestions import suggest_parameters
 
 __version__ = _version("taskdict")
 
@@ -23,6 +31,7 @@ __all__ = [
     "Status",
     "TaskDrivenClassifier",
     "TaskDrivenRegressor",
+    "UnitNorm",
     "__version__",
     "constraints",
     "load",
@@ -30,4 +39,5 @@ __all__ = [
     "sparse_encode",
     "stream",
     "streams",
+    "suggest_parameters",
 ]

@@ -41,3 +41,26 @@ class UnitBall:
             some = some / np.maximum(np.abs(some).max(axis=1, keepdims=True), 1)
             rows[long] = some / np.linalg.norm(some, axis=1, keepdims=True)
         return rows
+
+
+@dataclass(frozen=True)
+class Ball:
+    """Arrays whose norm, the root of the sum of all squares, is at most `radius`."""
+
+    radius: float = 1.0
+
+    def project(self, matrix: NDArray[Any]) -> NDArray[Any]:
+        """Return the nearest array of the set."""
+        top = float(np.abs(matrix).max(initial=0))
+        norm = top * float(np.linalg.norm(matrix / top)) if top > 0 else 0.0
+        return np.array(matrix) if norm <= self.radius else matrix * matrix.dtype.type(self.radius / norm)
+
+
+@dataclass(frozen=True)
+class NonNegative:
+    """Arrays without negative entries."""
+
+    def project(self, matrix: NDArray[Any]) -> NDArray[Any]:
+        """Return the nearest array of the set."""
+        projected: NDArray[Any] = np.maximum(matrix, 0)
+        return projected

@@ -26,7 +26,7 @@ Floats = NDArray[Any]
 
 
 LOWEST_POWER, HIGHEST_POWER = -6.0, 3.0  # of ten, for the learning rates that are tried
-DIVERGED = 1e3  # times the value at the start: a candidate for the learning rate is given up
+DIVERGED = 1e3  # times the values at the start: a candidate for the learning rate is given up
 
 
 class DivergedError(ArithmeticError):
@@ -213,18 +213,20 @@ def search_rho(
         If every candidate diverges.
     """
     first, _ = objective.evaluate(start, held_out, n_threads)
-    _, gradient = objective.evaluate(start, batches[0], n_threads)
+    starts = [objective.evaluate(start, batch, n_threads) for batch in batches[:5]]
+    gradient = starts[0][1]
+    limit = DIVERGED * max(abs(first), *(abs(value) for value, _ in starts), 1e-30)
     ends: dict[float, float] = {}
 
     def end(power: float) -> float:
-        """Return the value after a descent whose first step moves the dictionary by a fraction 10^power of itself."""
+        """Return the value after a descent whose first step moves the dictionary by about 10^power times itself."""
         if power not in ends:
             rho = unit * 10.0**power
             descent = Descent(objective, sets, start, LearningRate(rho, len(batches) / 2), n_threads)
             try:
                 for batch in batches:
                     before_step()
-                    if descent.step(batch) > DIVERGED * max(abs(first), 1e-30):
+                    if descent.step(batch) > limit:
                         raise DivergedError
                 ends[power] = objective.evaluate(descent.parameters, held_out, n_threads)[0]
             except DivergedError:
@@ -233,6 +235,7 @@ def search_rho(
 
     size = float(np.linalg.norm(gradient.D))
     unit = float(np.linalg.norm(start.D)) / size if size > 0 else 1.0
+    unit = min(unit, *(1 / nu for nu in (objective.nu, objective.nu2) if nu > 0), np.inf)  # else W or Z explodes
     best = min((-3.0, -2.0, -1.0, 0.0), key=end)
     while best == min(ends) and best > LOWEST_POWER and not ends[best] < first:
         best = min((best - 1, best), key=end)

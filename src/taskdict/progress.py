@@ -29,8 +29,8 @@ class Progress:
         Signals so far.
     objective : float
         Objective per signal, averaged over the last batches.
-    nonzeros : float
-        Nonzero coefficients per signal in the last batch.
+    nonzeros : float or None
+        Nonzero coefficients per signal in the last batch, if the learner counts them.
     signals_per_second : float
         Speed since this call of `fit` began.
     seconds_left : float or None
@@ -44,7 +44,7 @@ class Progress:
     max_iter: int | None
     n_signals: int
     objective: float
-    nonzeros: float
+    nonzeros: float | None
     signals_per_second: float
     seconds_left: float | None
     done: bool
@@ -106,8 +106,9 @@ class ProgressLine:
             end = "done" if progress.n_iter == progress.max_iter else "done early"
         else:
             end = "" if progress.seconds_left is None else f"{_clock(progress.seconds_left)} left"
+        nonzeros = "" if progress.nonzeros is None else f"nonzeros {progress.nonzeros:.1f}  "
         text = (
-            f"batch {progress.n_iter}{total}  objective {progress.objective:.5f}  nonzeros {progress.nonzeros:.1f}  "
+            f"batch {progress.n_iter}{total}  objective {progress.objective:.5f}  {nonzeros}"
             f"{progress.signals_per_second:,.0f} signals/s  {end}"
         ).rstrip()
         if file.isatty():
@@ -151,7 +152,9 @@ class Reporter:
         if self._line is not None:
             self._line.close()
 
-    def report(self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float, done: bool) -> bool:
+    def report(
+        self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float | None, done: bool
+    ) -> bool:
         """Tell of a batch with so many signals that was just learned from; return whether the callback says stop."""
         if not self._callbacks and self._line is None:
             return False

@@ -65,6 +65,7 @@ class Schedule:
     max_iter: int
     mus: tuple[float, ...] = (0.0,)
     rho: float | None = None  # None searches for it
+    t0: float | None = None  # None is max_iter / 10
     reconstruction: float = 1.0  # weight of ℓu for μ = 1
     patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
     average: bool = True  # whether the result for a μ is the average of the parameters over its last tenth
@@ -239,7 +240,7 @@ class Trainer:
         if len(mine.X) == 0 and (mine.unlabelled is None or len(mine.unlabelled) == 0):
             return parameters, np.nan, rho
         for _ in range(RETRIES):
-            rate = LearningRate(rho, self.schedule.max_iter / 10)
+            rate = LearningRate(rho, self.schedule.t0 or self.schedule.max_iter / 10)
             descent = Descent(member.objective, member.sets, parameters, rate, self._threads_each)
             descent.t = state.t - stage * self.schedule.max_iter
             try:

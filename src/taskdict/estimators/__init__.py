@@ -8,8 +8,9 @@ from taskdict.estimators._base import DictionaryEstimator
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.sparse_coder import SparseCoder
 from taskdict.estimators.task_driven import TaskDrivenClassifier, TaskDrivenRegressor
+from taskdict.estimators.unit_norm import UnitNorm
 
-__all__ = ["DictionaryLearning", "SparseCoder", "TaskDrivenClassifier", "TaskDrivenRegressor", "load"]
+__all__ = ["DictionaryLearning", "SparseCoder", "TaskDrivenClassifier", "TaskDrivenRegressor", "UnitNorm", "load"]
 
 _CLASSES: dict[str, type[DictionaryEstimator]] = {
     cls.__name__: cls for cls in (DictionaryLearning, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor)

@@ -53,7 +53,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm of the codes.
     nu : float or None, default=None
-        Weight of the squared norm of W. None is 1/n_samples for signals of norm one, and in proportion to their
+        Weight of the squared norm of W. None is 0.1/n_samples for signals of norm one, and in proportion to their
         squared norm otherwise.
     loss : {"logistic", "squared"} or a loss, default="logistic"
         Of models that tell two classes (y = ±1) apart: log(1 + exp(−y s)) or ½(y − s)² of the score s, or an object as
@@ -66,7 +66,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         Weights of the classes; "balanced" makes them inversely proportional to how frequent they are.
     decision : {"linear", "bilinear"}, default="linear"
         How scores come from a code α of a signal x: Wα + b, or xᵀWα + b, which has as many parameters as x and α have
-        pairs of entries.
+        pairs of entries, and gives x and −x the same score unless `positive_code`.
     mu : float or sequence of float, default=0.0
         Weight μ of the unsupervised objective; the loss of the task has the weight 1 − μ. A sequence such as
         ``(1.0, 0.9, 0.8)`` is followed: `max_iter` batches for each, from where the one before ended; the parameters
@@ -387,10 +387,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         check_classification_targets(y)
         weights = check_weights(sample_weight, X.shape[0])
         if reset:
-            self.classes_ = self._find_classes(y)
-        numbers = self._encode_labels(y)
-        count = int((numbers < 0).sum())
-        if count == len(numbers):
+            self.classes_ = self._find_classes(y if weights is None else y[weights > 0])
+        numbers = self._encode_labels(y, weights)
+        counted = np.ones(len(y), bool) if weights is None else weights > 0
+        count = int(((numbers < 0) & counted).sum())
+        if not (numbers[counted] >= 0).any():
             raise ValueError("y must have labels, but all are -1 (unlabelled).")
         if count > 0 and not unlabelled:
             warn_unlabelled(count)
@@ -417,19 +418,21 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
             )
         return classes
 
-    def _encode_labels(self, y: Any) -> NDArray[np.intp]:
+    def _encode_labels(self, y: Any, weights: NDArray[Any] | None = None) -> NDArray[np.intp]:
         """Return the numbers of the classes, −1 for unlabelled signals."""
         y = np.asarray(y)
         numeric = y.dtype.kind in "iufb"
         if numeric != (self.classes_.dtype.kind in "iufb"):
-            raise ValueError(f"y has labels of dtype {y.dtype}, but the classes are {self.classes_!r}.")
+            raise ValueError(f"y has labels of dtype {y.dtype}, but the classes are {self.classes_.tolist()}.")
         numbers = np.searchsorted(self.classes_, y)
         numbers[numbers == len(self.classes_)] = 0
         known = self.classes_[numbers] == y
         none = (y == -1) if numeric and y.dtype.kind != "u" else np.zeros(len(y), bool)
+        if weights is not None:  # samples that do not count may have any label
+            none = none | (weights == 0)
         if not (known | none).all():
             raise ValueError(
-                f"y has the label {y[~(known | none)][0]!r}, which is not among the classes {self.classes_!r}."
+                f"y has the label {y[~(known | none)][0]}, which is not among the classes {self.classes_.tolist()}."
             )
         return np.where(known, numbers, -1)
 

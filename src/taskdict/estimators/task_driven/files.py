@@ -21,8 +21,7 @@ Floats = NDArray[Any]
 class Scaling:
     """Signals and targets are brought to size one before they are learned from: x/c, (y − offset)/s.
 
-    The learning rate, which dictionary and model share, then fits both at any scale of the data. c and s are powers of
-    two, so that nothing is rounded.
+    The learning rate, which dictionary and model share, then fits both at any scale of the data.
     """
 
     c: float = 1.0

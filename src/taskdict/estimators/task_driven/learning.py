@@ -33,6 +33,8 @@ from taskdict.training import Member, Schedule, Trainer
 Floats = NDArray[Any]
 
 LAMBDA1 = 0.15  # for signals of norm one, as in the paper
+NU = 0.1  # divided by the number of samples
+UNKNOWN = 100_000  # samples that a stream of unknown length is taken to have
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, at least
 # Parameters that may change when learning goes on, or that files do not hold.
 NOT_IN_CHECKPOINTS = ("checkpoint", "n_threads", "verbose", "callbacks", "warm_start", "coef_set", "transform_set")
@@ -119,7 +121,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 n_signals=n_signals,
                 batch=len(batch.X),
                 objective=float(np.mean([step.objective for step in training.steps[-20:]])),
-                nonzeros=float("nan"),
+                nonzeros=None,
                 done=trainer.done,
             )
             if stop:
@@ -158,7 +160,7 @@ class TaskLearner(LearnerMixin, TaskModel):
         """Return a trainer that is ready to step, with `_training` set to what it has learned."""
         sample = source.sample()
         if not all(np.isfinite(X).all() for X in (sample.X, sample.unlabelled) if X is not None):
-            self._raise_bad(sample, source, 0)
+            self._raise_bad(sample, source, 0 if previous is None else previous.state.t)
         if previous is None:
             scaling, lambda1, nu = self._scales(sample, source.n_labelled)
         else:
@@ -199,7 +201,7 @@ class TaskLearner(LearnerMixin, TaskModel):
         with one_blas_thread():
             trainer = self._trainer(source, previous, seed)
             batch = source.sample()
-            trainer.schedule = replace(trainer.schedule, max_iter=2**62)  # there is no end
+            trainer.schedule = replace(trainer.schedule, max_iter=2**62, t0=trainer.schedule.max_iter / 10)  # no end
             self._learn(trainer, batch, None)
             self._training.state = replace(self._training.state, position=None)
 
@@ -248,10 +250,10 @@ class TaskLearner(LearnerMixin, TaskModel):
         X = sample.X if sample.unlabelled is None else np.concatenate([sample.X, sample.unlabelled])
         top = float(np.abs(X).max(initial=0))
         size = top * math.sqrt(float(np.square(X / top, dtype=np.float64).sum(axis=1).mean())) if top > 0 else 1.0
-        c = 1.0 if isinstance(self._loss(), CodeLoss) else 2.0 ** round(math.log2(size))
+        c = 1.0 if isinstance(self._loss(), CodeLoss) else size
         s, offset = self._target_scaling(sample.y)
         lambda1 = LAMBDA1 * size if self.lambda1 is None else check_penalty("lambda1", self.lambda1)
-        nu = c * c / max(1, n_labelled or 10**6) if self.nu is None else check_penalty("nu", self.nu)
+        nu = NU * c * c / max(1, n_labelled or UNKNOWN) if self.nu is None else check_penalty("nu", self.nu)
         return Scaling(c, s, offset), lambda1, nu
 
     def _members(self, scaling: Scaling, lambda1: float, nu: float, n_features: int) -> list[Member]:
@@ -273,10 +275,10 @@ class TaskLearner(LearnerMixin, TaskModel):
         return Schedule(
             check_count("max_iter", self.max_iter),
             self._mus(),
-            None if isinstance(self.learning_rate, str) else float(self.learning_rate),
-            (scaling.c / scaling.s) ** 2,
-            self.n_iter_no_change if self.early_stopping else None,
-            self.average,
+            rho=None if isinstance(self.learning_rate, str) else float(self.learning_rate),
+            reconstruction=(scaling.c / scaling.s) ** 2,
+            patience=self.n_iter_no_change if self.early_stopping else None,
+            average=self.average,
         )
 
     def _read_checkpoint(self) -> Training:

@@ -37,13 +37,13 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm of the codes.
     nu : float or None, default=None
-        Weight of the squared norm of W. None is 1/n_samples for signals of norm one, and in proportion to their
+        Weight of the squared norm of W. None is 0.1/n_samples for signals of norm one, and in proportion to their
         squared norm otherwise.
     loss : "squared" or a loss, default="squared"
         ½‖y − s‖² of the prediction s, or an object as in :mod:`taskdict.losses`.
     decision : {"linear", "bilinear"}, default="linear"
         How scores come from a code α of a signal x: Wα + b, or xᵀWα + b, which has as many parameters as x and α have
-        pairs of entries.
+        pairs of entries, and gives x and −x the same score unless `positive_code`.
     mu : float or sequence of float, default=0.0
         Weight μ of the unsupervised objective; the loss of the task has the weight 1 − μ. A sequence such as
         ``(1.0, 0.9, 0.8)`` is followed: `max_iter` batches for each, from where the one before ended; the parameters
@@ -285,7 +285,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
             return 1.0, (0.0,) * y.shape[1]
         offset = y.mean(axis=0, dtype=np.float64) if self.fit_intercept else np.zeros(y.shape[1])
         size = math.sqrt(float(np.square(y - offset, dtype=np.float64).sum(axis=1).mean()))
-        return 2.0 ** round(math.log2(size)) if size > 0 else 1.0, tuple(float(number) for number in offset)
+        return size if size > 0 else 1.0, tuple(float(number) for number in offset)
 
     def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
         if isinstance(X, Stream):

@@ -61,7 +61,8 @@ class ArraySource:
             rows = np.arange(len(y)) if rows is None else rows
             rows, held = _split(rows, y if labels else None, validation, seed)
         self._labelled = ArrayStream(X, rows=rows, random_state=seed)
-        unlabelled = np.flatnonzero(y < 0) if labels and use_unlabelled else np.empty(0, np.intp)
+        counted = np.ones(len(y), bool) if weights is None else weights > 0
+        unlabelled = np.flatnonzero((y < 0) & counted) if labels and use_unlabelled else np.empty(0, np.intp)
         self._unlabelled = None
         if len(unlabelled) > 0:
             self._unlabelled = ArrayStream(X, rows=unlabelled, random_state=seed + 1)

@@ -1,0 +1,539 @@
+"""What the task-driven estimators learn."""
+
+import pickle
+import subprocess
+import sys
+import textwrap
+import tracemalloc
+
+import numpy as np
+import pytest
+import scipy.sparse as sp
+from sklearn.base import clone
+from sklearn.calibration import CalibratedClassifierCV
+from sklearn.datasets import load_digits
+from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import GridSearchCV
+from sklearn.pipeline import make_pipeline
+from sklearn.utils.estimator_checks import parametrize_with_checks
+
+import taskdict as td
+from helpers import DTYPES
+from taskdict.constraints import Ball, NonNegative
+
+STOCHASTIC = (
+    "batches are drawn at random: a weight is not a repetition of the sample, as in scikit-learn's SGDClassifier"
+)
+
+
+def not_equivalent(estimator):
+    names = ("check_sample_weight_equivalence_on_dense_data", "check_sample_weight_equivalence_on_sparse_data")
+    return dict.fromkeys(names, STOCHASTIC)
+
+
+@parametrize_with_checks(
+    [
+        td.TaskDrivenClassifier(5, max_iter=30, random_state=0),
+        td.TaskDrivenClassifier(5, max_iter=20, multi_class="softmax", decision="bilinear", positive_code=True),
+        td.TaskDrivenRegressor(5, max_iter=30, random_state=0),
+    ],
+    expected_failed_checks=not_equivalent,
+)
+def test_scikit_learn_checks(estimator, check):
+    check(estimator)
+
+
+@pytest.fixture(scope="module")
+def digits():
+    X, y = load_digits(return_X_y=True)
+    X = td.UnitNorm().fit_transform(X)
+    return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+def quick(n_components=30, **parameters):
+    settings = {"lambda1": 0.15, "max_iter": 300, "random_state": 0, **parameters}
+    return td.TaskDrivenClassifier(n_components, **settings)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "softmax", "onehot"])
+@pytest.mark.parametrize("decision", ["linear", "bilinear"])
+def test_beats_the_unsupervised_start(digits, multi_class, decision):
+    X, y, X_test, y_test = digits
+    start = td.DictionaryLearning(30, lambda1=0.15, random_state=0).fit(X)
+    unsupervised = LogisticRegression(C=100, max_iter=1000).fit(start.transform(X), y)
+    model = quick(multi_class=multi_class, decision=decision, dictionary_init=start.components_)
+    model.fit(X, y)
+    before = unsupervised.score(start.transform(X_test), y_test)
+    assert 1 - model.score(X_test, y_test) < 0.8 * (1 - before)
+    assert model.n_iter_ == 300 == len(model.history_["objective"])
+    assert np.mean(model.history_["objective"][-30:]) < 0.9 * np.mean(model.history_["objective"][:5])
+
+
+def test_one_versus_one(digits):
+    X, y, X_test, y_test = (part[(labels := digits[2 * (k // 2) + 1]) < 4] for k, part in enumerate(digits))
+    del labels
+    model = quick(15, multi_class="ovo", max_iter=100).fit(X, y)
+    assert model.score(X_test, y_test) > 0.97
+    assert model.coef_.shape == (6, 15)
+    assert model.components_.shape == (90, 64)
+    decision = model.decision_function(X_test)
+    assert decision.shape == (len(X_test), 4)
+    assert (np.abs(decision.sum(axis=1) - 6) < 2).all()  # six votes
+    np.testing.assert_allclose(model.predict_proba(X_test).sum(axis=1), 1)
+
+
+@pytest.mark.parametrize("loss", ["logistic", "squared"])
+def test_scores_are_what_the_attributes_say(digits, loss):
+    X, y, X_test, _ = digits
+    model = quick(loss=loss, max_iter=50).fit(X, y)
+    codes = model.transform(X_test).toarray()
+    assert codes.shape == (len(X_test), 300)
+    blocks = codes.reshape(len(codes), 10, 30)
+    expected = np.einsum("nkp,kp->nk", blocks, model.coef_) + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X_test), expected, atol=1e-10)
+    np.testing.assert_array_equal(model.predict(X_test), expected.argmax(axis=1))
+    np.testing.assert_allclose(np.linalg.norm(model.components_, axis=1).max(), 1, atol=1e-6)
+    for k, atoms in enumerate(model.components_.reshape(10, 30, 64)):
+        mine = td.sparse_encode(X_test, atoms, lambda1=0.15).toarray()
+        np.testing.assert_array_equal(mine, blocks[:, k])
+    assert hasattr(model, "predict_proba") == (loss == "logistic")
+
+
+def test_bilinear_scores(digits):
+    X, y, X_test, _ = digits
+    model = quick(decision="bilinear", multi_class="softmax", max_iter=20).fit(X, y)
+    assert model.coef_.shape == (10, 30, 64)
+    codes = model.transform(X_test).toarray()
+    expected = np.einsum("np,kpm,nm->nk", codes, model.coef_, X_test) + model.intercept_
+    np.testing.assert_allclose(model.decision_function(X_test), expected, atol=1e-10)
+
+
+def test_two_classes_and_labels_of_any_kind(digits):
+    X, y, X_test, y_test = digits
+    names = np.where(y == 3, "three", "other")
+    model = quick(20).fit(X, names)
+    assert model.classes_.tolist() == ["other", "three"]
+    assert model.coef_.shape == (1, 20)
+    assert model.decision_function(X_test).shape == (len(X_test),)
+    assert model.score(X_test, np.where(y_test == 3, "three", "other")) > 0.97
+    signs = quick(20).fit(X, np.where(y == 3, 1, -1))  # -1 is a class here
+    assert signs.classes_.tolist() == [-1, 1]
+    np.testing.assert_array_equal(signs.decision_function(X_test), model.decision_function(X_test))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_regression(digits, dtype):
+    X = digits[0].astype(dtype)
+    top, bottom = np.ascontiguousarray(X[:, :32]), X[:, 32:]
+    model = td.TaskDrivenRegressor(60, lambda1=0.05, max_iter=300, random_state=0).fit(top, bottom)
+    assert model.components_.dtype == model.coef_.dtype == dtype
+    predicted = model.predict(top)
+    assert predicted.shape == bottom.shape
+    assert predicted.dtype == dtype
+    np.testing.assert_allclose(predicted, model.transform(top) @ model.coef_.T + model.intercept_, atol=1e-5)
+    start = td.TaskDrivenRegressor(60, lambda1=0.05, max_iter=1, learning_rate=1e-12, random_state=0).fit(top, bottom)
+    errors = [np.square(bottom - fitted.predict(top)).mean() for fitted in (start, model)]
+    assert errors[1] < 0.85 * errors[0]
+    flat = td.TaskDrivenRegressor(20, max_iter=20, random_state=0).fit(top, bottom[:, 3])
+    assert flat.predict(top).shape == (len(top),)
+
+
+@pytest.mark.parametrize("exponent", [-12, -3, 5, 12])
+def test_scale_of_the_data_does_not_matter(digits, exponent):
+    """With x → cx and λ1 → cλ1 everything is the same, up to rounding."""
+    X, y, X_test, _ = digits
+    settings = {"max_iter": 30, "lambda1": None, "multi_class": "softmax"}
+    reference = quick(**settings).fit(X, y)
+    for c in (2.0**exponent, 10.0**exponent):
+        model = quick(**settings).fit(c * X, y)
+        np.testing.assert_allclose(model.lambda1_, c * reference.lambda1_)
+        np.testing.assert_allclose(model.learning_rate_, reference.learning_rate_)
+        np.testing.assert_allclose(model.components_, reference.components_, atol=1e-6)
+        np.testing.assert_allclose(c * model.coef_, reference.coef_, atol=1e-4)
+        np.testing.assert_array_equal(model.predict(c * X_test), reference.predict(X_test))
+
+
+@pytest.mark.parametrize("size", [1e-9, 1e7])
+def test_scale_of_the_targets_does_not_matter(digits, size):
+    X = digits[0]
+    y = X[:, 40:44]
+    settings = {"n_components": 20, "lambda1": 0.1, "max_iter": 60, "random_state": 0}
+    reference = td.TaskDrivenRegressor(**settings).fit(X[:, :32], y)
+    model = td.TaskDrivenRegressor(**settings).fit(X[:, :32], size * (y + 3))
+    np.testing.assert_allclose(model.predict(X[:, :32]) / size - 3, reference.predict(X[:, :32]), atol=1e-5)
+
+
+def test_same_seed_same_bits_for_any_number_of_threads(digits):
+    X, y, *_ = digits
+    models = [quick(20, max_iter=30, n_threads=n).fit(X, y) for n in (1, 2, 5)]
+    for model in models[1:]:
+        np.testing.assert_array_equal(model.components_, models[0].components_)
+        np.testing.assert_array_equal(model.coef_, models[0].coef_)
+    other = quick(20, max_iter=30, random_state=1).fit(X, y)
+    assert not np.array_equal(other.components_, models[0].components_)
+
+
+@pytest.mark.parametrize("init", ["pca", "random", "array"])
+def test_learned_measurements(digits, init):
+    X, y, X_test, y_test = digits
+    given = np.linalg.qr(np.random.default_rng(0).standard_normal((64, 12)))[0].T
+    start = given if init == "array" else init
+    model = quick(40, multi_class="softmax", n_measurements=12, transform_init=start, lambda1=0.05, lambda2=0.01)
+    model.fit(X, y)
+    assert model.transform_.shape == (12, 64)
+    assert model.components_.shape == (40, 12)
+    assert model.score(X_test, y_test) > (0.9 if init == "pca" else 0.85)
+    if init == "array":
+        assert 1e-3 < np.abs(model.transform_ - given).max() < 5
+    codes = td.sparse_encode(X_test @ model.transform_.T, model.components_, lambda1=0.05, lambda2=0.01)
+    np.testing.assert_allclose(codes.toarray(), model.transform(X_test).toarray(), atol=1e-9)
+    several = quick(10, n_measurements=5, max_iter=5).fit(X, y)
+    assert several.transform_.shape == (10, 5, 64)
+
+
+def test_constraint_sets(digits):
+    X, y, *_ = digits
+    model = quick(20, coef_set=Ball(2.0), max_iter=30).fit(8 * X, y)
+    assert (np.linalg.norm(model.coef_, axis=1) <= 2 + 1e-6).all()
+    assert np.linalg.norm(model.coef_, axis=1).max() > 1.99
+    model = quick(20, n_measurements=8, transform_set=Ball(1.5), multi_class="softmax", max_iter=30).fit(X, y)
+    assert np.linalg.norm(model.transform_) <= 1.5 + 1e-6
+    model = quick(20, coef_set=NonNegative(), multi_class="onehot", max_iter=30).fit(X, y)
+    assert (model.coef_ >= 0).all()
+
+
+def test_supervised_sparse_nmf():
+    X, y = load_digits(return_X_y=True)
+    model = td.TaskDrivenClassifier(
+        30, multi_class="softmax", positive_code=True, positive_dictionary=True, max_iter=200, random_state=0
+    ).fit(X[:1000], y[:1000])
+    assert (model.components_ >= 0).all()
+    assert (model.transform(X).data > 0).all()
+    assert model.score(X[1000:], y[1000:]) > 0.9
+
+
+def test_several_dictionaries(digits):
+    X, y, X_test, y_test = digits
+    both = quick((10, 25), multi_class="softmax").fit(X, y)
+    assert both.components_.shape == (35, 64)
+    assert both.coef_.shape == (10, 35)
+    codes = both.transform(X_test).toarray()
+    for part in (slice(0, 10), slice(10, 35)):
+        mine = td.sparse_encode(X_test, both.components_[part], lambda1=0.15).toarray()
+        np.testing.assert_array_equal(mine, codes[:, part])
+    assert both.score(X_test, y_test) > 0.93
+    halves = quick(20, multi_class="softmax", views=[slice(0, 32), list(range(32, 64))], lambda1=0.1).fit(X, y)
+    assert halves.components_.shape == (40, 64)
+    assert not halves.components_[:20, 32:].any()
+    assert not halves.components_[20:, :32].any()
+    assert halves.components_[:20, :32].any(axis=1).all()
+    assert halves.score(X_test, y_test) > 0.9
+    np.testing.assert_allclose(
+        halves.decision_function(X_test), halves.transform(X_test) @ halves.coef_.T + halves.intercept_, atol=1e-10
+    )
+
+
+def test_unlabelled_signals_help():
+    """A hundred labelled digits, all others without labels: their reconstruction shapes the dictionary."""
+    X, y = load_digits(return_X_y=True)
+    X = td.UnitNorm().fit_transform(X)
+    rng = np.random.default_rng(1)
+    known = np.concatenate([rng.permutation(np.flatnonzero(y == k))[:10] for k in range(10)])
+    hidden = np.full(len(y), -1)
+    hidden[known] = y[known]
+    rest = hidden == -1
+    few = quick(60, multi_class="softmax", lambda1=0.1).fit(X[known], y[known])
+    many = quick(60, multi_class="softmax", lambda1=0.1, mu=0.9).fit(X, hidden)
+    assert many.classes_.tolist() == list(range(10))
+    assert many.score(X[rest], y[rest]) > few.score(X[rest], y[rest]) + 0.01
+    unsupervised = quick(60, multi_class="softmax", lambda1=0.1, mu=1.0, max_iter=50).fit(X, hidden)
+    assert unsupervised.score(X[rest], y[rest]) > few.score(X[rest], y[rest])
+    objective = unsupervised.history_["objective"]
+    assert np.mean(objective[-5:]) < np.mean(objective[:5])
+
+
+def test_continuation_in_mu_keeps_the_best(digits):
+    X, y, X_test, y_test = digits
+    hidden = np.where(np.arange(len(y)) < 300, y, -1)
+    model = quick(30, multi_class="softmax", mu=(1.0, 0.7, 0.4), max_iter=60).fit(X, hidden)
+    assert model.n_iter_ == 180
+    checks, at = model.history_["validation"], model.history_["validation_iter"]
+    assert {60, 120, 180} <= set(at)
+    assert len(checks) == len(at) > 3
+    assert model._training.state.best_value == min(checks)
+    assert model.score(X_test, y_test) > 0.8
+
+
+def test_early_stopping(digits):
+    X, y, X_test, y_test = digits
+    model = quick(20, multi_class="softmax", early_stopping=True, n_iter_no_change=3, max_iter=5000).fit(X, y)
+    assert model.n_iter_ < 5000
+    checks = model.history_["validation"]
+    assert np.argmin(checks) == len(checks) - 4
+    assert model.score(X_test, y_test) > 0.9
+
+
+def test_weights(digits):
+    X, y, X_test, y_test = digits
+    binary, binary_test = (y == 8).astype(int), (y_test == 8).astype(int)
+    plain = quick(10, max_iter=100).fit(X, binary)
+    heavy = quick(10, max_iter=100, class_weight={0: 1, 1: 20}).fit(X, binary)
+    recalls = [(model.predict(X_test)[binary_test == 1]).mean() for model in (plain, heavy)]
+    assert recalls[1] > recalls[0] + 0.02
+    same = quick(10, max_iter=100).fit(X, binary, sample_weight=np.where(binary == 1, 40.0, 2.0))
+    np.testing.assert_allclose(same.coef_, heavy.coef_, rtol=1e-6)
+    balanced = quick(10, max_iter=20, class_weight="balanced").fit(X, binary)
+    assert balanced.predict(X_test).mean() > plain.predict(X_test).mean()
+    out = np.ones(len(X))
+    out[500:] = 0
+    only = quick(10, max_iter=20).fit(X, binary, sample_weight=out)
+    broken = X.copy()
+    broken[500:] = 1e6  # is not looked at
+    np.testing.assert_array_equal(only.coef_, quick(10, max_iter=20).fit(broken, binary, sample_weight=out).coef_)
+
+
+def test_averaging_and_the_last_iterate(digits):
+    X, y, *_ = digits
+    seen = []
+    callback = lambda progress: seen.append(progress.model.components_)  # noqa: E731
+    last = quick(10, max_iter=40, multi_class="softmax", average=False, callbacks=callback).fit(X, y)
+    np.testing.assert_array_equal(last.components_, seen[-1])
+    mean = quick(10, max_iter=40, multi_class="softmax").fit(X, y)
+    np.testing.assert_allclose(mean.components_, np.mean(seen[-4:], axis=0), atol=1e-12)
+
+
+def test_partial_fit(digits):
+    X, y, X_test, y_test = digits
+    model = quick(30, multi_class="softmax")
+    for _ in range(15):
+        for k in range(0, 1000, 200):
+            model.partial_fit(X[k : k + 200], y[k : k + 200], classes=np.arange(10))
+    assert model.n_iter_ == 75
+    assert model.score(X_test, y_test) > 0.85
+    regressor = td.TaskDrivenRegressor(10, random_state=0)
+    for k in range(0, 1000, 100):
+        regressor.partial_fit(X[k : k + 100, :32], X[k : k + 100, 32:])
+    assert regressor.predict(X[:, :32]).shape == (1000, 32)
+
+
+def test_warm_start_goes_on(digits):
+    X, y, *_ = digits
+    whole = quick(15, max_iter=60, learning_rate=1.0, average=False).fit(X, y)
+    halves = quick(15, max_iter=60, learning_rate=1.0, average=False, warm_start=True)
+    halves.set_params(callbacks=lambda progress: progress.n_iter == 25).fit(X, y)
+    assert halves.n_iter_ == 25
+    halves.set_params(callbacks=None).fit(X, y)
+    assert halves.n_iter_ == 60
+    np.testing.assert_array_equal(halves.components_, whole.components_)
+    np.testing.assert_array_equal(halves.coef_, whole.coef_)
+
+
+@pytest.mark.parametrize("multi_class", ["ovr", "softmax"])
+def test_save_and_load(digits, tmp_path, multi_class):
+    X, y, X_test, _ = digits
+    names = np.array(list("abcdefghij"))[y]
+    model = quick(15, max_iter=40, multi_class=multi_class, mu=(0.5, 0.2), lambda1=None).fit(X, names)
+    model.save(tmp_path / "model")
+    again = td.load(tmp_path / "model")
+    assert again.mu.tolist() == [0.5, 0.2]
+    assert again.history_ == model.history_
+    for name in ("components_", "coef_", "intercept_", "classes_", "learning_rate_", "lambda1_", "nu_"):
+        np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
+    np.testing.assert_array_equal(again.predict(X_test), model.predict(X_test))
+    np.testing.assert_array_equal(pickle.loads(pickle.dumps(model)).predict(X_test), model.predict(X_test))
+    regressor = td.TaskDrivenRegressor(5, max_iter=5, n_measurements=6, random_state=0).fit(X, X[:, 0])
+    regressor.save(tmp_path / "model")
+    np.testing.assert_array_equal(td.load(tmp_path / "model").predict(X), regressor.predict(X))
+
+
+KILLED = """
+import os, signal, sys
+import numpy as np
+import taskdict as td
+from sklearn.datasets import load_digits
+from taskdict.estimators.task_driven import learning
+
+learning.CHECKPOINT_SECONDS = 0.0
+X, y = load_digits(return_X_y=True)
+y = np.where(np.arange(len(y)) % 3 == 0, -1, y) if sys.argv[3] == "semi" else y
+mu = (0.9, 0.5) if sys.argv[3] == "semi" else 0.0
+
+def maybe_die(progress):
+    if progress.n_iter == int(sys.argv[2]):
+        os.kill(os.getpid(), signal.SIGKILL)
+
+td.TaskDrivenClassifier(
+    12, mu=mu, max_iter=40, multi_class="softmax", random_state=0, checkpoint=sys.argv[1], callbacks=maybe_die
+).fit(X, y)
+"""
+
+
+@pytest.mark.parametrize("kind", ["plain", "semi"])
+def test_killed_training_goes_on_to_the_same_bits(tmp_path, kind):
+    def run(name, dies_at):
+        command = [sys.executable, "-c", KILLED, tmp_path / name, str(dies_at), kind]
+        return subprocess.run(command, capture_output=True, text=True).returncode
+
+    assert run("whole", -1) == 0
+    for dies_at in (7, 23, 38):  # the last is in the tenth that is averaged
+        assert run("broken", dies_at) == -9
+        assert td.load(tmp_path / "broken").n_iter_ == dies_at
+    assert run("broken", -1) == 0
+    whole, broken = td.load(tmp_path / "whole"), td.load(tmp_path / "broken")
+    for name in ("components_", "coef_", "intercept_", "learning_rate_"):
+        np.testing.assert_array_equal(getattr(broken, name), getattr(whole, name))
+    assert whole.history_ == broken.history_
+    before = (tmp_path / "broken").stat().st_mtime_ns
+    again = td.TaskDrivenClassifier(
+        12, mu=whole.mu, max_iter=40, multi_class="softmax", random_state=0, checkpoint=tmp_path / "broken"
+    )
+    X, y = load_digits(return_X_y=True)
+    again.fit(X, np.where(np.arange(len(y)) % 3 == 0, -1, y) if kind == "semi" else y)  # complete: nothing to do
+    np.testing.assert_array_equal(again.components_, whole.components_)
+    assert before <= (tmp_path / "broken").stat().st_mtime_ns
+
+
+def test_streams(digits, tmp_path):
+    X, y, X_test, y_test = digits
+    np.save(tmp_path / "X.npy", X)
+    np.save(tmp_path / "y.npy", y)
+    from_files = quick(20, multi_class="softmax", max_iter=100).fit(td.stream(tmp_path / "X.npy", tmp_path / "y.npy"))
+    assert from_files.score(X_test, y_test) > 0.9
+
+    def pairs():
+        rng = np.random.default_rng(0)
+        while True:
+            rows = rng.integers(0, len(X), 50)
+            yield X[rows], y[rows]
+
+    model = quick(20, multi_class="softmax", max_iter=100).fit(td.stream(pairs, "pairs"), classes=range(10))
+    assert model.score(X_test, y_test) > 0.9
+    hidden = np.where(np.arange(len(y)) % 2, -1, y)
+    semi = quick(20, multi_class="softmax", mu=0.5, max_iter=50).fit(td.stream(X, hidden, random_state=0))
+    assert semi.classes_.tolist() == list(range(10))
+    regressor = td.TaskDrivenRegressor(20, max_iter=30, random_state=0).fit(td.stream(X[:, :32].copy(), X[:, 32:]))
+    assert regressor.predict(X[:, :32]).shape == (1000, 32)
+    finite = ((X[k : k + 50], y[k : k + 50]) for k in range(0, 1000, 50))
+    short = quick(20, multi_class="softmax", max_iter=100)
+    with pytest.raises(td.streams.StreamEndedError, match="ended after 5 batches"):
+        short.fit(td.stream(finite, "pairs"), classes=range(10))
+    assert short.n_iter_ == 5
+    assert short.score(X_test, y_test) > 0.8
+
+
+def test_memory_does_not_grow_with_the_samples(tmp_path):
+    rng = np.random.default_rng(0)
+    peaks = []
+    for n in (30_000, 120_000):
+        path = tmp_path / f"{n}.npy"
+        X = np.lib.format.open_memmap(path, "w+", np.float32, (n, 32))
+        X[:] = rng.standard_normal((n, 32))
+        y = (X[:, 0] > 0).astype(np.int8)
+        del X
+        X = np.load(path, mmap_mode="r")
+        tracemalloc.start()
+        td.TaskDrivenClassifier(10, max_iter=20, random_state=0, n_threads=1).fit(X, y)
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+    assert peaks[1] < peaks[0] + 90_000 * 32  # bytes: a fraction of the 11.5 MB that the new signals take
+
+
+def test_sparse_signals(digits):
+    X, y, X_test, _ = digits
+    X, X_test = (np.where(np.abs(part) > 0.1, part, 0) for part in (X, X_test))
+    dense = quick(15, max_iter=20).fit(X, y)
+    sparse = quick(15, max_iter=20).fit(sp.csr_array(X), y)
+    np.testing.assert_array_equal(dense.components_, sparse.components_)
+    np.testing.assert_array_equal(dense.decision_function(X_test), sparse.decision_function(sp.csr_array(X_test)))
+
+
+def test_in_scikit_learn(digits):
+    X, y = load_digits(return_X_y=True)
+    X, y = X[:400], y[:400]
+    pipeline = make_pipeline(td.UnitNorm(), quick(10, max_iter=20, multi_class="softmax"))
+    search = GridSearchCV(pipeline, {"taskdrivenclassifier__lambda1": [0.1, 0.2]}, cv=2).fit(X, y)
+    assert search.best_score_ > 0.7
+    calibrated = CalibratedClassifierCV(quick(10, max_iter=20, loss="squared"), cv=2).fit(X, y)
+    np.testing.assert_allclose(calibrated.predict_proba(X).sum(axis=1), 1)
+    names = pipeline.fit(X, y)[-1].get_feature_names_out()
+    assert names[0] == "taskdrivenclassifier0"
+    assert len(names) == 10
+    assert clone(pipeline[-1]).get_params()["n_components"] == 10
+
+
+def test_own_losses(digits):
+    """A loss with one method, and one that sees everything."""
+    X, y, *_ = digits
+
+    class Huber:
+        def evaluate(self, y, scores):
+            error = scores - y
+            size = np.abs(error)
+            values = np.where(size < 1, 0.5 * error**2, size - 0.5)
+            return values.sum(axis=1), np.clip(error, -1, 1)
+
+    target = X[:, 20] * 10
+    target[::50] += 1000  # a few wild ones
+    settings = {"n_components": 30, "lambda1": 0.05, "max_iter": 200, "random_state": 0}
+    robust = td.TaskDrivenRegressor(loss=Huber(), **settings).fit(X[:, :20], target)
+    plain = td.TaskDrivenRegressor(**settings).fit(X[:, :20], target)
+    good = np.arange(len(X)) % 50 != 0
+    errors = [np.abs(model.predict(X[:, :20]) - target)[good].mean() for model in (robust, plain)]
+    assert errors[0] < 0.5 * errors[1]
+    classifier = quick(10, max_iter=20, loss=Huber()).fit(X, y)
+    assert not hasattr(classifier, "predict_proba")
+    assert classifier.score(X, y) > 0.6
+
+    class AlsoReconstruct:
+        """½(y − s)² + ½‖x − Dα‖²."""
+
+        def evaluate_codes(self, y, scores, batch, weights):
+            error, residual = scores - y, batch.X - batch.decode()
+            values = 0.5 * (np.square(error).sum(axis=1) + np.square(residual).sum(axis=1))
+            weighted = weights[:, None] * residual
+            return td.losses.Terms(
+                weights * values,
+                weights[:, None] * error,
+                alpha=-np.einsum("ij,ij->i", weighted[batch.rows], batch.D[batch.encoded.indices]),
+                D=-(batch.codes.T @ weighted),
+                x=weighted,
+            )
+
+    both = td.TaskDrivenRegressor(loss=AlsoReconstruct(), **settings).fit(X[:, :20], X[:, 20])
+    alone = td.TaskDrivenRegressor(**settings).fit(X[:, :20], X[:, 20])
+    residuals = [
+        np.square(X[:, :20] - model.transform(X[:, :20]) @ model.components_).sum(axis=1).mean()
+        for model in (both, alone)
+    ]
+    assert residuals[0] < residuals[1]
+
+
+def test_ctrl_c_keeps_the_last_whole_batch(digits):
+    X, y, X_test, _ = digits
+
+    def interrupt(progress):
+        if progress.n_iter == 7:
+            raise KeyboardInterrupt
+
+    model = quick(15, callbacks=[interrupt])
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.n_iter_ == 7
+    model.predict(X_test)
+    script = textwrap.dedent(
+        """
+        import os, signal, threading, time
+        import numpy as np, taskdict as td
+        X = np.random.default_rng(0).standard_normal((20000, 200))
+        y = np.arange(20000) % 10
+        main = threading.main_thread().ident
+        threading.Timer(3.0, lambda: signal.pthread_kill(main, signal.SIGINT)).start()
+        begin = time.monotonic()
+        try:
+            td.TaskDrivenClassifier(200, max_iter=10**6).fit(X, y)
+        except KeyboardInterrupt:
+            print("stopped")
+        """
+    )
+    run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert run.stdout == "stopped\n", run.stderr
