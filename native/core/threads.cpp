@@ -18,15 +18,18 @@ namespace taskdict {
 namespace {
 
 #if defined(__linux__)
-// Puts each new thread on a core of its own next to the caller's. Left alone, the system may well start it on the caller's core,
+// Puts a helper on a core of its own next to the caller's. Left alone, the system may well start or wake it on the caller's core,
 // where it waits for a millisecond and more while another core is idle, or busy only with threads that spin, as those of BLAS and
-// OpenMP do for a while after a call. The creator does this, since a thread that waits cannot do it for itself.
+// OpenMP do for a while after a call. The caller does this, since a thread that waits cannot do it for itself.
 class Spread {
   public:
-    Spread() : usable_(sched_getaffinity(0, sizeof allowed_, &allowed_) == 0), here_(sched_getcpu()) {}
+    Spread() : here_(sched_getcpu()) {}
 
-    void place(std::thread& thread, int nth) const {
-        if (!usable_ || here_ < 0) return;
+    // For a helper that was last seen on the core `last`, −1 if it is new. Returns whether it was moved.
+    bool place(std::thread& thread, int nth, int last) {
+        if (here_ < 0 || (last >= 0 && last != here_)) return false;
+        if (!usable_ && sched_getaffinity(0, sizeof allowed_, &allowed_) != 0) return false;
+        usable_ = true;
         int cpu = here_;
         for (int left = nth % CPU_COUNT(&allowed_); left > 0; --left) do
                 cpu = (cpu + 1) % CPU_SETSIZE;
@@ -34,34 +37,30 @@ class Spread {
         cpu_set_t one;
         CPU_ZERO(&one);
         CPU_SET(cpu, &one);
-        pthread_setaffinity_np(thread.native_handle(), sizeof one, &one);
+        return pthread_setaffinity_np(thread.native_handle(), sizeof one, &one) == 0;
     }
 
-    // Called by the thread itself once it runs where it was placed: from there it may be moved.
-    void release() const {
-        if (usable_ && here_ >= 0) sched_setaffinity(0, sizeof allowed_, &allowed_);
-    }
+    // Called by a helper that was moved once it runs: from there the system may move it.
+    void release() const { sched_setaffinity(0, sizeof allowed_, &allowed_); }
+
+    static int core() { return sched_getcpu(); }
 
   private:
     cpu_set_t allowed_;
-    bool usable_;
+    bool usable_ = false;
     int here_;
 };
 #else
 struct Spread {
-    void place(std::thread&, int) const {}
+    bool place(std::thread&, int, int) { return false; }
     void release() const {}
+    static int core() { return -1; }
 };
 #endif
 
 // The threads of this process that are at work, callers and their helpers.
 std::atomic<int> at_work = 0;
 thread_local int helper_of = 0;  // the number of threads that this helper's caller may use, 0 for a caller
-
-#if defined(__unix__) || defined(__APPLE__)
-// The threads of the parent are not there after a fork.
-[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] { at_work = 0; });
-#endif
 
 void wait_a_little(int& turns) {
     if (++turns % 64 == 0) {
@@ -73,41 +72,118 @@ void wait_a_little(int& turns) {
     }
 }
 
-// Up to `wanted` threads that run `work`, joined when this object ends.
+// Waits until `state` is no longer `old`: for some tens of microseconds awake, since the calls of a learner follow each other
+// quickly, then asleep.
+void wait_while(const std::atomic<int>& state, int old) {
+    for (int turns = 0; turns < 1500; wait_a_little(turns))
+        if (state.load(std::memory_order_acquire) != old) return;
+    state.wait(old, std::memory_order_acquire);
+}
+
+// A thread that waits for work and does it, again and again. It never ends: asleep, it costs nothing.
+class Worker {
+  public:
+    Worker() : thread_([this] {
+          for (;;) {
+              wait_while(state_, idle);
+              if (moved_) spread_->release();
+              helper_of = n_threads_;
+              (*work_)();
+              --at_work;
+              core_ = Spread::core();
+              state_.store(idle, std::memory_order_release);
+              state_.notify_all();
+          }
+      }) {}
+
+    void start(const std::function<void()>& work, int n_threads, Spread& spread, int nth) {
+        work_ = &work;
+        n_threads_ = n_threads;
+        spread_ = &spread;
+        moved_ = spread.place(thread_, nth, core_);
+        state_.store(busy, std::memory_order_release);
+        state_.notify_all();
+    }
+
+    void finish() { wait_while(state_, busy); }
+
+  private:
+    enum : int { idle, busy };
+    std::atomic<int> state_ = idle;
+    const std::function<void()>* work_ = nullptr;
+    int n_threads_ = 0;
+    const Spread* spread_ = nullptr;
+    bool moved_ = false;
+    int core_ = -1;       // where it last worked
+    std::thread thread_;  // the last member: it uses the others
+};
+
+// The workers that have nothing to do. Threads do not live on in a child process, which begins with an empty pool.
+class Pool {
+  public:
+    // Returns a worker, a new one if need be, or nothing if the system has no more threads.
+    Worker* take() {
+        {
+            const std::lock_guard lock(mutex_);
+            if (!idle_.empty()) {
+                Worker* const worker = idle_.back();
+                idle_.pop_back();
+                return worker;
+            }
+        }
+        try {
+            return new Worker;
+        } catch (const std::system_error&) {
+            return nullptr;
+        }
+    }
+
+    void give_back(const std::vector<Worker*>& workers) {
+        const std::lock_guard lock(mutex_);
+        idle_.insert(idle_.end(), workers.rbegin(), workers.rend());
+    }
+
+  private:
+    std::mutex mutex_;
+    std::vector<Worker*> idle_;
+};
+
+Pool* pool = new Pool;
+
+#if defined(__unix__) || defined(__APPLE__)
+[[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+    at_work = 0;
+    pool = new Pool;  // the old one may be locked, and its threads are not here
+});
+#endif
+
+// Up to `wanted` threads that run `work`, done when this object ends.
 class Helpers {
   public:
     // Calls that run at the same time share the cores: one that finds others at work takes fewer helpers.
     Helpers(int n_threads, int wanted, const std::function<void()>& work) {
         const int count = std::max(0, wanted - at_work.fetch_add(1));
-        at_work += count;
         if (count == 0) return;
-        threads_.reserve(std::size_t(count));
+        workers_.reserve(std::size_t(count));
         for (int t = 1; t <= count; ++t) {
-            try {
-                threads_.emplace_back([this, &work, t, n_threads] {
-                    helper_of = n_threads;
-                    for (int turns = 0; placed_.load(std::memory_order_acquire) < t;) wait_a_little(turns);
-                    spread_.release();
-                    work();
-                    --at_work;
-                });
-                spread_.place(threads_.back(), t);
-                placed_.store(t, std::memory_order_release);
-            } catch (const std::system_error&) {
-                at_work -= count - t + 1;
-                break;  // the system has no more threads: the others do the work
-            }
+            Worker* const worker = pool->take();
+            if (worker == nullptr) break;  // the others do the work
+            ++at_work;
+            worker->start(work, n_threads, spread_, t);
+            workers_.push_back(worker);
         }
     }
     ~Helpers() {
-        for (std::thread& thread : threads_) thread.join();
+        if (!workers_.empty()) {
+            for (Worker* const worker : workers_) worker->finish();
+            pool->give_back(workers_);
+        }
         --at_work;
     }
 
   private:
-    const Spread spread_;
-    std::atomic<int> placed_ = 0;
-    std::vector<std::thread> threads_;
+    Spread spread_;
+    std::vector<Worker*> workers_;
 };
 
 }  // namespace

@@ -1,5 +1,5 @@
-// Threads for one call: started when it begins, joined before it ends. No pool is kept, so there is nothing that a fork could
-// break or that could idle on a core.
+// Threads for one call. Those that have helped before are kept asleep, so that the many short calls of a learner need not start
+// new ones; a child process begins without any.
 #pragma once
 
 #include <algorithm>
@@ -10,10 +10,10 @@
 
 namespace taskdict {
 
-// Threads worth starting for so many microseconds of work. Starting one costs some tens, but where others keep the cores busy,
-// waiting for it may cost far more.
+// Threads worth waking for so many microseconds of work. Waking one costs some ten, but where others keep the cores busy, waiting
+// for it may cost far more.
 inline int worthwhile_threads(int n_threads, double microseconds) {
-    return int(std::clamp(microseconds / 200, 1.0, double(n_threads)));
+    return int(std::clamp(microseconds / 100, 1.0, double(n_threads)));
 }
 
 // Whether this thread is a helper and should end its task early, since other calls have come to need the cores.
