@@ -4,6 +4,7 @@
 #include <nanobind/stl/pair.h>
 #include <nanobind/stl/string.h>
 
+#include "core/adjoint.hpp"
 #include "core/atoms.hpp"
 #include "core/batch.hpp"
 #include "core/sums.hpp"
@@ -109,16 +110,34 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                  }
                  return hand_over(out);
              })
-        .def("solve_adjoint", [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g,
-                                 int n_threads) {
-            Growing<T> beta;
-            beta.extend(Index(g.shape(0)));
-            {
+        .def("solve_adjoint",
+             [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g, int n_threads) {
+                 require(g.shape(0) == indices.shape(0));
+                 const Supports supports = supports_of(indptr, indices, encoder.atoms());
+                 Growing<T> beta;
+                 beta.extend(Index(g.shape(0)));
+                 {
+                     const nb::gil_scoped_release release;
+                     solve_adjoint(encoder, supports, factors.data(), g.data(), beta.data(), n_threads);
+                 }
+                 return hand_over(beta);
+             })
+        .def(
+            "gradient",
+            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> factors, List<T> g,
+               Contiguous<T> atoms, Contiguous<T> x, T reconstruction, Writable<T> both, Writable<T> in_atoms, int n_threads) {
+                require(values.shape(0) == indices.shape(0) && g.shape(0) == indices.shape(0) && x.shape(0) + 1 == indptr.shape(0) &&
+                        Index(x.shape(1)) == encoder.features() && Index(atoms.shape(0)) == encoder.atoms() && atoms.shape(1) == x.shape(1) &&
+                        both.shape(0) == 2 * x.shape(0) && both.shape(1) == x.shape(1) && in_atoms.shape(0) == atoms.shape(0) &&
+                        in_atoms.shape(1) == atoms.shape(1));
+                const Supports supports = supports_of(indptr, indices, encoder.atoms());
+                const CodeGradient<T> gradient = {values.data(), factors.data(), g.data(),    atoms.data(),
+                                                  x.data(),      reconstruction, both.data(), in_atoms.data()};
                 const nb::gil_scoped_release release;
-                solve_adjoint(encoder, indptr.data(), Index(indptr.shape(0)) - 1, indices.data(), factors.data(), g.data(), beta.data(), n_threads);
-            }
-            return hand_over(beta);
-        });
+                code_gradient(encoder, supports, gradient, n_threads);
+            },
+            nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("factors"), nb::arg("g"), nb::arg("atoms"), nb::arg("x"),
+            nb::arg("reconstruction"), nb::arg("both").noconvert(), nb::arg("in_atoms").noconvert(), nb::arg("n_threads"));
 
     // What is written to must not be a converted copy, hence noconvert().
     module.def(
@@ -171,6 +190,13 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
             return hand_over(out);
         },
         nb::arg("indptr"), nb::arg("indices"), nb::arg("atoms").noconvert(), nb::arg("x").noconvert(), nb::arg("n_threads"));
+    module.def(
+        "shorten_rows",
+        [](Writable<T> rows, bool positive) {
+            const nb::gil_scoped_release release;
+            shorten_rows(rows.data(), Index(rows.shape(0)), Index(rows.shape(1)), positive);
+        },
+        nb::arg("rows").noconvert(), nb::arg("positive"));
     module.def(
         "update_atoms",
         [](Writable<T> atoms, Contiguous<T> A, Contiguous<T> B, bool positive, int n_threads) {

@@ -1,5 +1,6 @@
 #include "atoms.hpp"
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <vector>
@@ -73,6 +74,27 @@ void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool posit
     });
 }
 
+// The non-negative part of the ball is the intersection of a cone and a ball around its apex: first the one, then the other.
+template <class T>
+void shorten_rows(T* rows, Index count, Index m, bool positive) {
+    for (T* row = rows; row < rows + count * m; row += m) {
+        if (positive)
+            for (Index i = 0; i < m; ++i) row[i] = row[i] < 0 ? T(0) : row[i];  // NaN stays, to be noticed
+        double square = squared_norm(row, m);
+        if (std::isinf(square)) {  // the squares overflow: the largest entry is divided out
+            T top = 0;
+            for (Index i = 0; i < m; ++i) top = std::max(top, std::fabs(row[i]));
+            for (Index i = 0; i < m; ++i) row[i] /= top;
+            square = squared_norm(row, m);
+        }
+        if (!(square > 1)) continue;
+        const double factor = 1 / std::sqrt(square);
+        for (Index i = 0; i < m; ++i) row[i] = T(double(row[i]) * factor);
+    }
+}
+
+template void shorten_rows<float>(float*, Index, Index, bool);
+template void shorten_rows<double>(double*, Index, Index, bool);
 template void update_atoms<float>(float*, const float*, const float*, Index, Index, bool, int, Interrupt&);
 template void update_atoms<double>(double*, const double*, const double*, Index, Index, bool, int, Interrupt&);
 

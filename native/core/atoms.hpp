@@ -1,4 +1,4 @@
-// The dictionary update of online learning.
+// What is done to atoms: the dictionary update of online learning, and the projection on their set.
 #pragma once
 
 #include "interrupt.hpp"
@@ -12,5 +12,9 @@ namespace taskdict {
 // A_jj = 0 stays as it is.
 template <class T>
 void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool positive, int n_threads, Interrupt& interrupt);
+
+// Each row becomes the nearest vector of norm at most one, without negative entries if `positive`.
+template <class T>
+void shorten_rows(T* rows, Index count, Index m, bool positive);
 
 }  // namespace taskdict

@@ -227,71 +227,10 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
     if (interrupt.stopped()) throw Interrupted{};
 }
 
-template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g,
-                   T* beta, int n_threads) {
-    std::vector<std::int64_t> starts(std::size_t(rows) + 1);
-    for (Index r = 0; r < rows; ++r) {
-        const std::int64_t k = indptr[r + 1] - indptr[r];
-        starts[std::size_t(r) + 1] = starts[std::size_t(r)] + k * (k + 1) / 2;
-    }
-    const T unit = T(1 / encoder.scale());
-    const Index block = 64;
-    n_threads = worthwhile_threads(n_threads, 2e-3 * double(starts.back()));
-    in_threads((rows + block - 1) / block, n_threads, [&](Index b) {
-        std::vector<T> matrix, inverse, residual;
-        for (Index r = b * block; r < std::min(rows, (b + 1) * block); ++r) {
-            const std::int32_t* atoms = indices + indptr[r];
-            const Index k = Index(indptr[r + 1] - indptr[r]);
-            const T* right = g + indptr[r];
-            T* solution = beta + indptr[r];
-            const T* packed = factors + starts[std::size_t(r)];
-            matrix.resize(std::size_t(k * k));
-            inverse.resize(std::size_t(k * k));
-            for (Index i = 0; i < k; ++i)
-                for (Index j = 0; j <= i; ++j) {
-                    matrix[std::size_t(i * k + j)] = matrix[std::size_t(j * k + i)] = encoder.gram(atoms[i], atoms[j]);
-                    inverse[std::size_t(i * k + j)] = inverse[std::size_t(j * k + i)] = *packed++;
-                }
-            residual.assign(right, right + k);
-            std::fill_n(solution, k, T(0));
-            double size = 0, before = std::numeric_limits<double>::infinity();
-            bool accurate = std::all_of(right, right + k, [](T value) { return value == 0; });
-            for (int round = 0; round < 8 && !accurate; ++round) {
-                double correction = 0;
-                size = 0;
-                for (Index i = 0; i < k; ++i) {
-                    T sum = 0;
-                    for (Index j = 0; j < k; ++j) sum += inverse[std::size_t(i * k + j)] * residual[std::size_t(j)];
-                    solution[i] += sum;
-                    correction = std::max(correction, std::fabs(double(sum)));
-                    size = std::max(size, std::fabs(double(solution[i])));
-                }
-                // Each round makes the error smaller by the same factor, so this correction tells what is left.
-                const double left = round > 0 ? correction * std::min(1.0, correction / before) : correction;
-                accurate = size > 0 && left <= 4 * double(std::numeric_limits<T>::epsilon()) * size;
-                if (!(correction <= before / 4)) break;
-                before = correction;
-                for (Index i = 0; i < k; ++i) {
-                    T sum = right[i];
-                    for (Index j = 0; j < k; ++j) sum -= matrix[std::size_t(i * k + j)] * solution[j];
-                    residual[std::size_t(i)] = sum;
-                }
-            }
-            if (!accurate) {
-                const std::vector<T> exact = encoder.solve(atoms, k, right);
-                std::copy(exact.begin(), exact.end(), solution);
-            }
-            for (Index i = 0; i < k; ++i) solution[i] = solution[i] * unit * unit;
-        }
-    });
-}
-
-#define TASKDICT_INSTANTIATE(T)                                                                                     \
-    template struct Codes<T>;                                                                                       \
-    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&);   \
-    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&); \
-    template void solve_adjoint<T>(const Encoder<T>&, const std::int64_t*, Index, const std::int32_t*, const T*, const T*, T*, int);
+#define TASKDICT_INSTANTIATE(T)                                                                                   \
+    template struct Codes<T>;                                                                                     \
+    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&); \
+    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -1,4 +1,4 @@
-// Many signals: blocks shared by threads, codes gathered in order, and the adjoint on their active sets.
+// Many signals: blocks shared by threads, codes gathered in order.
 #pragma once
 
 #include <memory>
@@ -51,11 +51,5 @@ struct Codes {
 // Appends the codes of all signals. The same bits whatever the number of threads.
 template <class T, template <class> class Signals>
 void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt);
-
-// β_Λ = (M_ΛΛ)⁻¹ g_Λ for every signal; g and β hold one number per nonzero of the codes. For a singular M_ΛΛ, β is the
-// solution of least norm. Each β is corrected with its residual, so it is as accurate as M_ΛΛ allows.
-template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const std::int64_t* indptr, Index rows, const std::int32_t* indices, const T* factors, const T* g,
-                   T* beta, int n_threads);
 
 }  // namespace taskdict

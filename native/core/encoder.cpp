@@ -29,12 +29,11 @@ void fill_gram(const Kernels<S>& kernels, const S* atoms, const S* packed, Index
     n_threads = worthwhile_threads(n_threads, double(p) * double(p) * double(m) * 1e-5);
     in_threads((p + block - 1) / block, n_threads, [&](Index b) {
         const Index first = b * block, count = std::min(block, p - first);
-        const Index panel = first / kernels.panel_width, start = panel * kernels.panel_width;
+        const Index panel = first / kernels.panel_width;
         kernels.multiply(atoms + first * m, m, count, packed, m, p, panel, rows + first * stride, stride);
-        for (Index i = first; i < first + count; ++i) {
-            for (Index j = std::max(i + 1, start); j < p; ++j) rows[j * stride + i] = rows[i * stride + j];
-            rows[i * stride + i] += lambda2;
-        }
+        for (Index j = first + 1; j < p; ++j)  // in this order, what is read and what is written stays in the first-level cache
+            for (Index i = first; i < std::min(first + count, j); ++i) rows[j * stride + i] = rows[i * stride + j];
+        for (Index i = first; i < first + count; ++i) rows[i * stride + i] += lambda2;
     });
 }
 

@@ -2,16 +2,9 @@
 #pragma once
 
 #include "encoder.hpp"
+#include "supports.hpp"
 
 namespace taskdict {
-
-// The places of the nonzeros of a batch: compressed rows, one per signal.
-struct Supports {
-    const std::int64_t* indptr;  // rows + 1
-    const std::int32_t* indices;
-    Index rows;
-    Index atoms;  // p
-};
 
 // after = fade · before + Σ_r v_r x_rᵀ (p × m), where v_r has `values` on the support of signal r and x_r is row r of `x`
 // (rows × m, contiguous). With fade = 0, `before` is not read; it must not be `after`.

@@ -75,7 +75,7 @@ void wait_a_little(int& turns) {
 // Waits until `state` is no longer `old`: for some tens of microseconds awake, since the calls of a learner follow each other
 // quickly, then asleep.
 void wait_while(const std::atomic<int>& state, int old) {
-    for (int turns = 0; turns < 1500; wait_a_little(turns))
+    for (int turns = 0; turns < 4000; wait_a_little(turns))
         if (state.load(std::memory_order_acquire) != old) return;
     state.wait(old, std::memory_order_acquire);
 }
@@ -83,18 +83,19 @@ void wait_while(const std::atomic<int>& state, int old) {
 // A thread that waits for work and does it, again and again. It never ends: asleep, it costs nothing.
 class Worker {
   public:
-    Worker() : thread_([this] {
-          for (;;) {
-              wait_while(state_, idle);
-              if (moved_) spread_->release();
-              helper_of = n_threads_;
-              (*work_)();
-              --at_work;
-              core_ = Spread::core();
-              state_.store(idle, std::memory_order_release);
-              state_.notify_all();
-          }
-      }) {}
+    Worker()
+        : thread_([this] {
+              for (;;) {
+                  wait_while(state_, idle);
+                  if (moved_) spread_->release();
+                  helper_of = n_threads_;
+                  (*work_)();
+                  --at_work;
+                  core_ = Spread::core();
+                  state_.store(idle, std::memory_order_release);
+                  state_.notify_all();
+              }
+          }) {}
 
     void start(const std::function<void()>& work, int n_threads, Spread& spread, int nth) {
         work_ = &work;

@@ -2,6 +2,7 @@
 #include <cstdio>
 #include <random>
 
+#include "../core/adjoint.hpp"
 #include "../core/atoms.hpp"
 #include "../core/batch.hpp"
 #include "../core/sums.hpp"
@@ -69,10 +70,18 @@ void test_problem(const char* what, Index p, Index m, Index n, const Parameters&
 
     const std::vector<T> g = random_numbers<T>(codes.indices.size(), 3);
     std::vector<T> beta(g.size());
-    solve_adjoint(encoder, codes.indptr.data(), n, codes.indices.data(), codes.factors.data(), g.data(), beta.data(), 2);
+    solve_adjoint(encoder, Supports{codes.indptr.data(), codes.indices.data(), n, p}, codes.factors.data(), g.data(), beta.data(), 2);
     bool finite = true;
     for (T value : beta) finite = finite && std::isfinite(value);
     check(finite, "adjoint is finite", type_name<T>);
+
+    std::vector<T> both(std::size_t(2 * n * m)), gradient(std::size_t(p * m)), alone(gradient.size());
+    const Supports supports = {codes.indptr.data(), codes.indices.data(), n, p};
+    code_gradient(encoder, supports,
+                  {codes.values.data(), codes.factors.data(), g.data(), atoms.data(), signals.data(), T(0.5), both.data(), gradient.data()}, 3);
+    code_gradient(encoder, supports,
+                  {codes.values.data(), codes.factors.data(), g.data(), atoms.data(), signals.data(), T(0.5), both.data(), alone.data()}, 1);
+    check(gradient == alone, "gradients do not depend on threads", type_name<T>);
 }
 
 template <class T>

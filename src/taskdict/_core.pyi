@@ -46,6 +46,20 @@ class _Encoder:
         g: NDArray[Any],
         n_threads: int,
     ) -> NDArray[Any]: ...
+    def gradient(
+        self,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        values: NDArray[Any],
+        factors: NDArray[Any],
+        g: NDArray[Any],
+        atoms: NDArray[Any],
+        x: NDArray[Any],
+        reconstruction: float,
+        both: NDArray[Any],
+        in_atoms: NDArray[Any],
+        n_threads: int,
+    ) -> None: ...
 
 class CodesFloat32(_Codes): ...
 class CodesFloat64(_Codes): ...
@@ -89,5 +103,6 @@ def correlate_supports(
     x: NDArray[Any],
     n_threads: int,
 ) -> NDArray[Any]: ...
+def shorten_rows(rows: NDArray[Any], positive: bool) -> None: ...
 def update_atoms(atoms: NDArray[Any], A: NDArray[Any], B: NDArray[Any], positive: bool, n_threads: int) -> None: ...
 def instruction_set() -> str: ...

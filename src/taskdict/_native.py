@@ -84,6 +84,27 @@ class Encoder:
         beta: Floats = self._encoder.solve_adjoint(encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads)
         return beta
 
+    def gradient(
+        self, encoded: Encoded, g: Floats, dictionary: Floats, X: Floats, reconstruction: float
+    ) -> tuple[Floats, Floats]:
+        """Return the gradients of Σ ℓ(α) + reconstruction · Σ ℓu in the dictionary and in X, where g is ∇α ℓ."""
+        n, m = X.shape
+        both, in_dictionary = np.empty((2 * n, m), self.dtype), np.empty_like(dictionary)
+        self._encoder.gradient(
+            encoded.indptr,
+            encoded.indices,
+            encoded.values,
+            encoded.factors,
+            g,
+            dictionary,
+            X,
+            reconstruction,
+            both,
+            in_dictionary,
+            self.n_threads,
+        )
+        return in_dictionary, both[n:]
+
 
 def sum_outer(
     encoded: Encoded, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
@@ -109,6 +130,11 @@ def correlate_supports(encoded: Encoded, table: Floats, X: Floats, n_threads: in
     """Return the product of each signal with the rows of ``table`` that its support names, one per nonzero."""
     products: Floats = _core.correlate_supports(encoded.indptr, encoded.indices, table, X, n_threads)
     return products
+
+
+def shorten_rows(rows: Floats, positive: bool) -> None:
+    """Replace each row by the nearest vector of norm at most one, without negative entries if `positive`."""
+    _core.shorten_rows(rows, positive)
 
 
 def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:

@@ -12,6 +12,8 @@ from typing import Any, Protocol
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._native import shorten_rows
+
 
 class ConstraintSet(Protocol):
     """A closed convex set of matrices."""
@@ -32,14 +34,8 @@ class UnitBall:
 
     def project(self, matrix: NDArray[Any]) -> NDArray[Any]:
         """Return the nearest matrix of the set."""
-        rows = np.maximum(matrix, 0) if self.positive else np.array(matrix)
-        squares = np.einsum("ij,ij->i", rows, rows)
-        long = np.flatnonzero(~(squares <= 1))
-        if len(long) > 0:
-            # The largest entry is divided out, so that squares do not overflow.
-            some = rows[long]
-            some = some / np.maximum(np.abs(some).max(axis=1, keepdims=True), 1)
-            rows[long] = some / np.linalg.norm(some, axis=1, keepdims=True)
+        rows = np.array(matrix, order="C")
+        shorten_rows(rows, self.positive)
         return rows
 
 

@@ -24,7 +24,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taskdict._native import Encoded, Encoder, decode, sum_outer
+from taskdict._native import Encoded, Encoder, decode
 
 Floats = NDArray[Any]
 
@@ -63,7 +63,7 @@ class CodeGradient:
 
 
 class _CodedPart:
-    """Signals encoded on one dictionary, with the residuals x − Dα."""
+    """Signals encoded on one dictionary."""
 
     def __init__(self, X: Floats, D: Floats, coding: Coding, n_threads: int) -> None:
         self.X, self.D = X, D
@@ -78,21 +78,8 @@ class _CodedPart:
         self.encoder.encode(X)
         self.encoded = self.encoder.release()
 
-    @cached_property
-    def residuals(self) -> Floats:
-        residuals = np.empty_like(self.X)
-        decode(self.encoded, -self.encoded.values, self.D, 1.0, self.X, residuals, self.encoder.n_threads)
-        return residuals
-
     def gradient(self, g: Floats, reconstruction: float) -> CodeGradient:
-        n_threads = self.encoder.n_threads
-        beta = self.encoder.solve_adjoint(self.encoded, g)
-        in_x = np.empty_like(self.X)
-        decode(self.encoded, beta, self.D, reconstruction, self.residuals, in_x, n_threads)
-        first, gradient = np.empty_like(self.D), np.empty_like(self.D)
-        sum_outer(self.encoded, -self.encoded.values, in_x, 0.0, first, first, n_threads)
-        sum_outer(self.encoded, beta, self.residuals, 1.0, first, gradient, n_threads)
-        return CodeGradient(gradient, in_x)
+        return CodeGradient(*self.encoder.gradient(self.encoded, g, self.D, self.X, reconstruction))
 
 
 class CodedBatch:

@@ -1,0 +1,211 @@
+"""What task-driven learning costs and what it reaches: the price of a step, MNIST's threes, scikit-learn's digits."""
+
+from __future__ import annotations
+
+import argparse
+import gzip
+import json
+import os
+import time
+from importlib.metadata import version
+from pathlib import Path
+
+import numpy as np
+from sklearn.datasets import load_digits
+from sklearn.model_selection import StratifiedKFold, cross_val_score
+from sklearn.svm import SVC
+from threadpoolctl import threadpool_limits
+
+import taskdict as td
+from machine import cpu_name
+from taskdict.constraints import UnitBall
+from taskdict.descent import Batch, Descent, LearningRate, Objective, Parameters, Sets
+from taskdict.gradients import Coding
+from taskdict.losses import LogisticLoss
+from taskdict.models import LinearModel
+from taskdict.training import _keep_memory
+from workloads import digest, digits, learn, patches, unit_norm
+
+BATCH = 200
+
+
+def step_cost(name: str, X: np.ndarray, p: int, lambda1: float, n_threads: int, repeats: int) -> dict:
+    """Compare steps of the descent with the products X·Dᵀ and D·Dᵀ in NumPy, in turns, BLAS with as many threads."""
+    _keep_memory()
+    X = np.ascontiguousarray(X, np.float32)
+    D = np.ascontiguousarray(learn(X, p, lambda1), np.float32)
+    rng = np.random.default_rng(0)
+    y = rng.choice([-1, 1], (BATCH, 1)).astype(np.float32)
+    batches = [Batch(np.ascontiguousarray(X[k : k + BATCH]), y) for k in range(0, 40 * BATCH, BATCH)]
+    start = Parameters(D, rng.standard_normal((1, p)).astype(np.float32), np.zeros(1, np.float32))
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(lambda1), nu=1e-5)
+    descent = Descent(objective, Sets(UnitBall()), start, LearningRate(1e-3, 1e9), n_threads)
+    steps, products = [], []
+    for _ in range(repeats):
+        time.sleep(0.3)  # until the threads of BLAS sleep
+        for batch in batches:
+            begin = time.perf_counter()
+            descent.step(batch)
+            steps.append(time.perf_counter() - begin)
+        with threadpool_limits(n_threads, user_api="blas"):
+            for batch in batches:
+                begin = time.perf_counter()
+                batch.X @ D.T
+                D @ D.T
+                products.append(time.perf_counter() - begin)
+    return {
+        "case": f"{name}: m = {X.shape[1]}, p = {p}",
+        "threads": n_threads,
+        "ratio": float(np.median(steps) / np.median(products)),
+        "step_ms": 1e3 * float(np.median(steps)),
+        "products_ms": 1e3 * float(np.median(products)),
+        "data": digest(X[: 40 * BATCH]),
+    }
+
+
+def mnist(data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
+    """Return training and test digits, centred, of norm one, with their labels."""
+    parts = []
+    for part in ("train", "t10k"):
+        for kind, offset in (("images-idx3", 16), ("labels-idx1", 8)):
+            with gzip.open(data / "mnist" / f"{part}-{kind}-ubyte.gz") as file:
+                parts.append(np.frombuffer(file.read(), np.uint8, offset=offset))
+    X, y, X_test, y_test = parts
+    scale = td.UnitNorm()
+    X, X_test = (scale.fit_transform(pixels.reshape(-1, 784).astype(np.float32)) for pixels in (X, X_test))
+    return X, y, X_test, y_test
+
+
+def threes(data: Path, seeds: int) -> list[dict]:
+    """Tell MNIST's threes from the rest: the unsupervised start, and the end of 1,000 batches of 200."""
+    X, y, X_test, y_test = mnist(data)
+    is_three, is_three_test = y == 3, y_test == 3
+    records = []
+    for seed in range(seeds):
+        settings = {"n_components": 100, "lambda1": 0.075, "random_state": seed}
+        for name, more in (
+            ("unsupervised start", {"max_iter": 1, "learning_rate": 1e-12}),
+            ("task-driven, last iterate (Algorithm 1)", {"average": False}),
+            ("task-driven (default: average of the last tenth)", {}),
+        ):
+            begin = time.monotonic()
+            model = td.TaskDrivenClassifier(**settings, **more).fit(X, is_three)
+            error = 100 * float((model.predict(X_test) != is_three_test).mean())
+            records.append(
+                {
+                    "model": name,
+                    "seed": seed,
+                    "error": error,
+                    "rho": float(model.learning_rate_),
+                    "seconds": time.monotonic() - begin,
+                    "data": digest(X[::100], X_test[::100]),
+                }
+            )
+            print(f"{name}, seed {seed}: {error:.2f} %", flush=True)
+    return records
+
+
+def bundled(n_splits: int = 5) -> list[dict]:
+    """Compare with scikit-learn's default SVC on the same folds of its digits, all parameters by default."""
+    X, y = load_digits(return_X_y=True)
+    models = {
+        "SVC()": SVC(),
+        "TaskDrivenClassifier(): one dictionary per class": td.TaskDrivenClassifier(random_state=0),
+        'TaskDrivenClassifier(multi_class="softmax")': td.TaskDrivenClassifier(multi_class="softmax", random_state=0),
+        'TaskDrivenClassifier(multi_class="softmax", average=False)': td.TaskDrivenClassifier(
+            multi_class="softmax", average=False, random_state=0
+        ),
+        'TaskDrivenClassifier(multi_class="onehot")': td.TaskDrivenClassifier(multi_class="onehot", random_state=0),
+    }
+    splits = {
+        "shuffled, seed 0": StratifiedKFold(n_splits, shuffle=True, random_state=0),
+        "shuffled, seed 1": StratifiedKFold(n_splits, shuffle=True, random_state=1),
+        "in the order of the data": StratifiedKFold(n_splits),
+    }
+    records = []
+    for name, model in models.items():
+        record: dict = {"model": name, "data": digest(X)}
+        begin = time.monotonic()
+        for split, folds in splits.items():
+            record[split] = float(cross_val_score(model, X, y, cv=folds).mean())
+        record["seconds"] = time.monotonic() - begin
+        records.append(record)
+        print(record, flush=True)
+    return records
+
+
+def table(result: dict) -> str:
+    lines = [f"{result['cpu']}, {result['cores']} cores; taskdict {result['taskdict']}, {result['date']}, "]
+    lines[0] += f"{result['seconds']:.0f} s; command: `{result['command']}`\n"
+    if result["steps"]:
+        lines.append("| one step, batch of 200, float32 | threads | step / (X·Dᵀ and D·Dᵀ) | ms | ms | data |")
+        lines.append("|---|---|---|---|---|---|")
+        lines += [
+            f"| {r['case']} | {r['threads']} | {r['ratio']:.2f} | {r['step_ms']:.2f} | {r['products_ms']:.2f} | {r['data']} |"
+            for r in result["steps"]
+        ]
+    if result["threes"]:
+        lines.append("\n| MNIST, 3 against the rest, p = 100, λ1 = 0.075, 1,000 × 200 | test errors, % | ρ | data |")
+        lines.append("|---|---|---|---|")
+        for name in dict.fromkeys(r["model"] for r in result["threes"]):
+            rows = [r for r in result["threes"] if r["model"] == name]
+            errors = ", ".join(f"{r['error']:.2f}" for r in rows)
+            rhos = ", ".join(f"{r['rho']:.2g}" for r in rows)
+            lines.append(f"| {name} | {errors} | {rhos} | {rows[0]['data']} |")
+    if result["bundled"]:
+        splits = [key for key in result["bundled"][0] if key not in ("model", "data", "seconds")]
+        lines.append(f"\n| digits of scikit-learn, 5-fold accuracy, % | {' | '.join(splits)} | mean | s |")
+        lines.append("|---|" + "---|" * (len(splits) + 2))
+        for r in result["bundled"]:
+            values = [100 * r[split] for split in splits]
+            shown = " | ".join(f"{value:.2f}" for value in [*values, np.mean(values)])
+            lines.append(f"| `{r['model']}` | {shown} | {r['seconds']:.0f} |")
+    return "\n".join(lines) + "\n"
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument(
+        "--data", type=Path, default=os.environ.get("TASKDICT_DATA"), help="folder with MNIST and Kodak"
+    )
+    parser.add_argument("--only", choices=("steps", "threes", "bundled"), help="one part only")
+    parser.add_argument("--repeats", type=int, default=10)
+    parser.add_argument("--seeds", type=int, default=3)
+    parser.add_argument("--output", type=Path, help="write <output>.md and <output>.json")
+    options = parser.parse_args()
+    data = None if options.data is None else Path(options.data)
+    begin = time.monotonic()
+    result: dict = {"steps": [], "threes": [], "bundled": []}
+    if options.only in (None, "steps"):
+        images = digits(data, 20_000)
+        kodak = patches(data, 20_000, halftone=False)
+        for name, (X, source), p, lambda1 in (("digits", images, 300, 0.075), ("patches", kodak, 500, 0.15)):
+            X = unit_norm(X)
+            for n_threads in (1, 2):
+                record = step_cost(f"{name} ({source})", X, p, lambda1, n_threads, options.repeats)
+                result["steps"].append(record)
+                print(record, flush=True)
+    if options.only in (None, "threes"):
+        if data is None:
+            print("without --data or TASKDICT_DATA there is no MNIST: this part is left out")
+        else:
+            result["threes"] = threes(data, options.seeds)
+    if options.only in (None, "bundled"):
+        result["bundled"] = bundled()
+    arguments = f" --only {options.only}" if options.only else ""
+    result |= {
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "taskdict": version("taskdict"),
+        "date": time.strftime("%Y-%m-%d"),
+        "seconds": time.monotonic() - begin,
+        "command": f"python benchmarks/task.py --repeats {options.repeats} --seeds {options.seeds}{arguments}",
+    }
+    print(table(result))
+    if options.output:
+        options.output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        options.output.with_suffix(".md").write_text(table(result))
+
+
+if __name__ == "__main__":
+    main()
