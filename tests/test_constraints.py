@@ -2,7 +2,7 @@ import numpy as np
 import pytest
 
 from helpers import DTYPES
-from taskdict.constraints import UnitBall
+from taskdict.constraints import Ball, NonNegative, UnitBall
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
@@ -29,3 +29,19 @@ def test_projection_keeps_what_is_inside_and_survives_extremes():
     extreme = np.array([[3e300, 4e300], [3e-300, 4e-300]])
     np.testing.assert_allclose(UnitBall().project(extreme), [[0.6, 0.8], [3e-300, 4e-300]])
     assert UnitBall().project(np.zeros((0, 3))).shape == (0, 3)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("kept", [Ball(0.7), NonNegative()])
+def test_other_sets(dtype, kept):
+    rng = np.random.default_rng(0)
+    matrix = rng.standard_normal((3, 4, 2)).astype(dtype)  # W of a bilinear model
+    projected = kept.project(matrix)
+    assert projected.dtype == dtype
+    np.testing.assert_allclose(kept.project(projected), projected, rtol=1e-6)
+    for _ in range(50):
+        other = kept.project(rng.standard_normal(matrix.shape).astype(dtype))
+        assert ((matrix - projected) * (other - projected)).sum() <= 1e-5
+    if isinstance(kept, Ball):
+        assert np.linalg.norm(projected) == pytest.approx(0.7, rel=1e-6)
+        np.testing.assert_array_equal(kept.project(0.01 * matrix), dtype(0.01) * matrix)
