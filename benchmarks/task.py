@@ -138,7 +138,9 @@ def table(result: dict) -> str:
     lines = [f"{result['cpu']}, {result['cores']} cores; taskdict {result['taskdict']}, {result['date']}, "]
     lines[0] += f"{result['seconds']:.0f} s; command: `{result['command']}`\n"
     if result["steps"]:
-        lines.append("| one step, batch of 200, float32 | threads | step / (X·Dᵀ and D·Dᵀ) | step, ms | products, ms | data |")
+        lines.append(
+            "| one step, batch of 200, float32 | threads | step / (X·Dᵀ and D·Dᵀ) | step, ms | products, ms | data |"
+        )
         lines.append("|---|---|---|---|---|---|")
         for r in result["steps"]:
             times = f"{r['step_ms']:.2f} | {r['products_ms']:.2f}"

@@ -421,6 +421,55 @@ def test_streams(digits, tmp_path):
     assert short.score(X_test, y_test) > 0.8
 
 
+def test_streams_weights_and_going_on(digits):
+    X, y, X_test, y_test = digits
+    binary = (y == 8).astype(int)
+    plain, heavy = (
+        quick(10, max_iter=60, class_weight=weight).fit(td.stream(X, binary, random_state=0)).predict(X_test).mean()
+        for weight in (None, {0: 1, 1: 20})
+    )
+    assert heavy > plain
+    balanced = quick(10, max_iter=60, class_weight="balanced").fit(td.stream(X, binary, random_state=0))
+    assert balanced.predict(X_test).mean() > plain
+
+    def pairs():
+        return ((X[k : k + 50], y[k : k + 50]) for k in range(0, 1000, 50))
+
+    source = td.stream(pairs, "pairs")
+    model = quick(20, multi_class="softmax", max_iter=10, warm_start=True).fit(source, classes=range(10))
+    model.set_params(max_iter=20).fit(source, classes=range(10))  # an iterator cannot go back: it is read on
+    assert model.n_iter_ == 20
+    assert model.score(X_test, y_test) > 0.85
+
+
+def test_a_failed_fit_changes_nothing(digits):
+    X, y, X_test, y_test = digits
+    model = quick(10, max_iter=5).fit(X, y)
+    broken = X[:, :20].copy()
+    broken[3] = np.nan
+    with pytest.raises(ValueError, match="row 3"):
+        model.fit(broken, y % 3)
+    assert model.n_features_in_ == 64
+    assert len(model.classes_) == 10
+    assert model.score(X_test, y_test) > 0.5
+    regressor = td.TaskDrivenRegressor(5, max_iter=5).fit(X, y)
+    with pytest.raises(ValueError, match="row 3"):
+        regressor.fit(broken, X[:, :2])
+    assert regressor.predict(X).shape == (1000,)
+    stopped = quick(10, max_iter=50, callbacks=lambda progress: progress.n_iter == 3).fit(X, y)
+    with pytest.raises(ValueError, match="features"):
+        stopped.predict(X[:, :5])
+
+
+def test_partial_fit_goes_on_from_the_best(digits):
+    X, y, *_ = digits
+    model = quick(10, multi_class="softmax", early_stopping=True, max_iter=30).fit(X, y)
+    before = model.coef_
+    model.partial_fit(X, y)
+    assert not np.array_equal(model.coef_, before)
+    np.testing.assert_allclose(model.coef_, before, atol=0.5)
+
+
 def test_memory_does_not_grow_with_the_samples(tmp_path):
     rng = np.random.default_rng(0)
     peaks = []

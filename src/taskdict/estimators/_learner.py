@@ -15,7 +15,10 @@ from taskdict.streams import ArrayStream, Stream
 
 
 class LearnerMixin:
-    """For estimators that keep what they learn in `_learner`, set when the first batch has been learned from."""
+    """For estimators that keep what they learn in one attribute, set when there is something to use."""
+
+    _LEARNED = "_learner"  # its name
+    _IN_STEP: tuple[str, ...] = ("n_features_in_", "feature_names_in_")  # attributes that belong to it
 
     n_components: int
     dictionary_init: Any
@@ -50,17 +53,16 @@ class LearnerMixin:
         return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
 
     @contextlib.contextmanager
-    def _keeps_features_in_step(self) -> Iterator[None]:
-        """Keep what is known of the features in step with the dictionary, also if learning fails at its start."""
-        names = ("n_features_in_", "feature_names_in_")
-        before, learner = {k: v for k, v in vars(self).items() if k in names}, vars(self).get("_learner")
+    def _keeps_in_step(self) -> Iterator[None]:
+        """Keep what is known of features and targets in step with what was learned, also if learning fails early."""
+        before, learned = {k: v for k, v in vars(self).items() if k in self._IN_STEP}, vars(self).get(self._LEARNED)
         try:
             yield
         except BaseException:
-            if vars(self).get("_learner") is learner:
-                for name in names:
+            if vars(self).get(self._LEARNED) is learned:
+                for name in self._IN_STEP:
                     if name in before:
                         setattr(self, name, before[name])
-                    elif hasattr(self, name):
+                    elif name in vars(self):
                         delattr(self, name)
             raise

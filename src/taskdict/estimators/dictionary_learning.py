@@ -158,7 +158,7 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
         taskdict.streams.StreamEndedError
             If a stream ends before `max_iter` batches; what was learned is kept.
         """
-        with self._keeps_features_in_step():
+        with self._keeps_in_step():
             self._fit(X)
         return self
 
@@ -222,7 +222,7 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
         -------
         self : DictionaryLearning
         """
-        with self._keeps_features_in_step():
+        with self._keeps_in_step():
             self._partial_fit(X)
         return self
 

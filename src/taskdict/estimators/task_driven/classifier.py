@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
@@ -259,7 +260,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         """
         self._given_classes = classes
         try:
-            with self._keeps_features_in_step():
+            with self._keeps_in_step():
                 self._fit(X, y, sample_weight)
         finally:
             del self._given_classes
@@ -290,7 +291,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
             raise ValueError(f"classes={classes!r} is not the same as in the first call: {self.classes_!r}.")
         self._given_classes = classes if first else self.classes_
         try:
-            with self._keeps_features_in_step():
+            with self._keeps_in_step():
                 self._partial_fit(X, y, sample_weight)
         finally:
             del self._given_classes
@@ -375,7 +376,14 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
                 )
             if reset:
                 self.classes_ = self._find_classes(getattr(X, "targets", None))
-            return StreamSource(X, self._encode_labels, labels=True, validation=validation, use_unlabelled=unlabelled)
+            return StreamSource(
+                X,
+                self._encode_labels,
+                labels=True,
+                validation=validation,
+                use_unlabelled=unlabelled,
+                weigh=self._weigher(),
+            )
         X = self._check_signals(X, reset)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
@@ -395,8 +403,9 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
             raise ValueError("y must have labels, but all are -1 (unlabelled).")
         if count > 0 and not unlabelled:
             warn_unlabelled(count)
-        if self.class_weight is not None:
-            weights = self._class_weights(numbers) * (1 if weights is None else weights)
+        weigh = self._weigher()
+        if weigh is not None:
+            weights = np.where(numbers >= 0, weigh(numbers), 1) * (1 if weights is None else weights)
         return ArraySource(
             X, numbers, weights, labels=True, validation=validation, use_unlabelled=unlabelled, seed=seed
         )
@@ -436,15 +445,23 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
             )
         return np.where(known, numbers, -1)
 
-    def _class_weights(self, numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-        """Return a weight for each sample."""
-        known = numbers[numbers >= 0]
-        labels = self.classes_[known]
-        present = np.unique(labels)
-        weights = np.ones(len(self.classes_))
-        found = compute_class_weight(self.class_weight, classes=present, y=labels)
-        weights[np.searchsorted(self.classes_, present)] = found
-        return weights[np.maximum(numbers, 0)]
+    def _weigher(self) -> Callable[[NDArray[np.intp]], NDArray[np.float64]] | None:
+        """Return a function of class numbers that gives weights, "balanced" on those that it is first called with."""
+        if self.class_weight is None:
+            return None
+        weights: NDArray[np.float64] | None = None
+
+        def weigh(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
+            nonlocal weights
+            if weights is None:
+                labels = self.classes_[numbers[numbers >= 0]] if isinstance(self.class_weight, str) else self.classes_
+                present = np.unique(labels)
+                weights = np.ones(len(self.classes_))
+                found = compute_class_weight(self.class_weight, classes=present, y=labels)
+                weights[np.searchsorted(self.classes_, present)] = found
+            return weights[numbers]
+
+        return weigh
 
     def _take_targets_of(self, other: Any) -> None:
         self.classes_ = other.classes_

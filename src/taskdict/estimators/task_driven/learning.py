@@ -55,6 +55,9 @@ class _ScaledSet:
 class TaskLearner(LearnerMixin, TaskModel):
     """`fit` and `partial_fit` of the task-driven estimators, up to what they make of targets."""
 
+    _LEARNED = "_training"
+    _IN_STEP = ("n_features_in_", "feature_names_in_", "classes_", "_flat_and_targets")
+
     @abstractmethod
     def _selects(self) -> list[Any]:
         """Return for each model what it makes of targets, see :class:`taskdict.training.Member`."""
@@ -176,6 +179,9 @@ class TaskLearner(LearnerMixin, TaskModel):
         size = check_count("batch_size", self.batch_size)
         trainer = Trainer(members, self._schedule(scaling), inside, validation, size, seed, n_threads)
         if previous is not None:
+            if validation is None and previous.state.best is not None:  # go on from what is in use
+                state = replace(previous.state, parameters=previous.state.best, best=None, best_value=np.inf, stale=0)
+                previous = replace(previous, state=state)
             trainer.state = previous.state
             if source.reads_like(previous.state.position):
                 source.restore(previous.state.position)
@@ -200,9 +206,11 @@ class TaskLearner(LearnerMixin, TaskModel):
         source = self._open_pairs(X, y, sample_weight, 0.0, seed, reset=previous is None)
         with one_blas_thread():
             trainer = self._trainer(source, previous, seed)
-            batch = source.sample()
-            trainer.schedule = replace(trainer.schedule, max_iter=2**62, t0=trainer.schedule.max_iter / 10)  # no end
-            self._learn(trainer, batch, None)
+            schedule = trainer.schedule
+            trainer.schedule = replace(
+                schedule, max_iter=2**62, t0=schedule.max_iter / 10, mus=schedule.mus[-1:]
+            )  # no end
+            self._learn(trainer, source.take(source.n_signals), None)
             self._training.state = replace(self._training.state, position=None)
 
     def _start(self, inside: Batch, objective: Objective, seed: int, n_threads: int) -> Parameters:
@@ -253,7 +261,7 @@ class TaskLearner(LearnerMixin, TaskModel):
         c = 1.0 if isinstance(self._loss(), CodeLoss) else size
         s, offset = self._target_scaling(sample.y)
         lambda1 = LAMBDA1 * size if self.lambda1 is None else check_penalty("lambda1", self.lambda1)
-        nu = NU * c * c / max(1, n_labelled or UNKNOWN) if self.nu is None else check_penalty("nu", self.nu)
+        nu = NU / max(1, n_labelled or UNKNOWN) * c * c if self.nu is None else check_penalty("nu", self.nu)
         return Scaling(c, s, offset), lambda1, nu
 
     def _members(self, scaling: Scaling, lambda1: float, nu: float, n_features: int) -> list[Member]:
@@ -263,8 +271,8 @@ class TaskLearner(LearnerMixin, TaskModel):
             self._loss(),
             coding,
             self._parts(n_features),
-            nu=nu / scaling.c**2,
-            nu2=float(self.nu2) / scaling.s**2,
+            nu=nu / scaling.c / scaling.c,
+            nu2=float(self.nu2) / scaling.s / scaling.s,
             fit_intercept=bool(self.fit_intercept),
         )
         W = None if self.coef_set is None else _ScaledSet(self.coef_set, scaling.c / scaling.s)

@@ -228,7 +228,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         taskdict.DivergedError
             If the learning rate that was given is too large; the model before that is kept.
         """
-        with self._keeps_features_in_step():
+        with self._keeps_in_step():
             self._fit(X, y, sample_weight)
         return self
 
@@ -248,7 +248,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         -------
         self : TaskDrivenRegressor
         """
-        with self._keeps_features_in_step():
+        with self._keeps_in_step():
             self._partial_fit(X, y, sample_weight)
         return self
 

@@ -49,7 +49,7 @@ class ArraySource:
     def __init__(
         self, X: Any, y: Any, weights: Any, *, labels: bool, validation: float, use_unlabelled: bool, seed: int
     ) -> None:
-        self.n_features = X.shape[1]
+        self.n_signals, self.n_features = X.shape
         self._X, self._y, self._weights = X, y, weights
         known = y >= 0 if labels else np.ones(len(y), bool)
         if weights is not None:
@@ -131,14 +131,22 @@ class ArraySource:
 class StreamSource:
     """Batches of a stream of pairs, in which unlabelled signals are mixed with the others.
 
-    `encode` maps the targets of a batch to numbers of classes, −1 for none, or to numbers. The first signals are kept
-    as the sample and given again, so that a stream that cannot go back loses nothing.
+    `encode` maps the targets of a batch to numbers of classes, −1 for none, or to numbers, and `weigh` numbers of
+    classes to weights. The first signals are kept as the sample and given again, so that a stream that cannot go back
+    loses nothing.
     """
 
     def __init__(
-        self, stream: Stream, encode: Callable[[Any], Any], *, labels: bool, validation: float, use_unlabelled: bool
+        self,
+        stream: Stream,
+        encode: Callable[[Any], Any],
+        *,
+        labels: bool,
+        validation: float,
+        use_unlabelled: bool,
+        weigh: Callable[[Any], Any] | None = None,
     ) -> None:
-        self._stream, self._encode, self._labels = stream, encode, labels
+        self._stream, self._encode, self._labels, self._weigh = stream, encode, labels, weigh
         self._use_unlabelled = use_unlabelled
         self._begin = stream.state()
         first = stream.take_pairs(1)  # tells the width
@@ -153,14 +161,15 @@ class StreamSource:
             pass
         self.n_features = X.shape[1]
         n_held = int(validation * len(X))
-        self._cache = X, self._checked(y)
+        self._cache = X, self._encode(y)
+        self._mean = 1.0
+        if weigh is not None:
+            known = self._cache[1][self._cache[1] >= 0]
+            self._mean = float(np.mean(weigh(known))) if len(known) > 0 else 1.0
         self._given = n_held  # of the cache
         self._n_held = n_held
         self.n_labelled = stream.n_signals if stream.n_signals is not None else None
         self.validation = self._batch(X[:n_held], self._cache[1][:n_held]) if n_held else None
-
-    def _checked(self, y: Any) -> Any:
-        return self._encode(y)
 
     def sample(self) -> Batch:
         """Return the signals to begin with."""
@@ -172,15 +181,17 @@ class StreamSource:
         self._given += len(X)
         if len(X) == 0:
             X, targets = self._stream.take_pairs(n)
-            y = self._checked(targets)
+            y = self._encode(targets)
         return self._batch(X, y)
 
     def _batch(self, X: Floats, y: Any) -> Batch:
-        if not self._labels or (y >= 0).all():
-            return Batch(np.ascontiguousarray(X), y)
-        known = y >= 0
-        others = np.ascontiguousarray(X[~known]) if self._use_unlabelled else None
-        return Batch(np.ascontiguousarray(X[known]), y[known], None, others)
+        others = None
+        if self._labels and not (y >= 0).all():
+            known = y >= 0
+            others = np.ascontiguousarray(X[~known]) if self._use_unlabelled else None
+            X, y = X[known], y[known]
+        weights = None if self._weigh is None else (self._weigh(y) / self._mean).astype(X.dtype)
+        return Batch(np.ascontiguousarray(X), y, weights, others)
 
     def name(self, row: int, unlabelled: bool) -> str:
         """Say as much as is known of which signal it is."""
@@ -192,10 +203,13 @@ class StreamSource:
         return {"kind": "stream", "given": self._given, "stream": None if inside else self._stream.state()}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where the batches were."""
-        self._given = state["given"]
-        if state["stream"] is not None:
-            self._stream.restore(state["stream"])
+        """Go to where the batches were; a stream that is past it and cannot go back is read from where it is."""
+        try:
+            if state["stream"] is not None:
+                self._stream.restore(state["stream"])
+            self._given = state["given"]
+        except ValueError:
+            self._given = self._n_held
 
     def reads_like(self, state: Any) -> bool:
         """Return whether `state` is that of a stream; whether it is the same one, its owner must know."""
