@@ -207,7 +207,8 @@ class Trainer:
         if ended and not state.stopped and state.t < schedule.total:
             state = self._begin_stage(state, refit=False)
         self.state = state  # from here on, the batch counts
-        return Step(float(np.mean(values)), check)
+        seen = [value for value in values if not np.isnan(value)]  # those of models that had samples
+        return Step(float(np.mean(seen)) if seen else np.nan, check)
 
     @property
     def _state(self) -> State:

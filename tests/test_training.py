@@ -1,0 +1,196 @@
+"""The committee: its steps are those of Algorithm 1, its state is all there is."""
+
+import dataclasses
+
+import numpy as np
+import pytest
+
+from helpers import random_problem
+from taskdict._threads import in_parallel
+from taskdict.constraints import UnitBall
+from taskdict.descent import Batch, Descent, DivergedError, LearningRate, Objective, Parameters, Sets
+from taskdict.gradients import Coding
+from taskdict.initialisation import fit_model
+from taskdict.losses import LogisticLoss, SquaredLoss
+from taskdict.models import LinearModel
+from taskdict.training import Member, Schedule, Trainer
+
+N, M, P = 300, 10, 12
+SETS = Sets(UnitBall())
+
+
+def everything(y):
+    return None, y
+
+
+def samples(seed=0):
+    X = random_problem(N, M, 1, seed)[0]
+    return Batch(X, np.sign(X[:, :1] + 0.1 * X[:, 1:2]))
+
+
+def trainer(schedule, members=None, validation=None, n_threads=1):
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(0.05, 0.01), nu=1e-3)
+    members = members or [Member(objective, SETS, everything)]
+    made = Trainer(members, schedule, samples(), validation, batch_size=50, seed=0, n_threads=n_threads)
+    start = Parameters(random_problem(1, M, P, 1)[1], np.zeros((1, P)), np.zeros(1))
+    made.start([start] * len(members))
+    return made, start
+
+
+def batches(count):
+    whole = samples()
+    for k in range(count):
+        rows = np.random.default_rng(k).choice(N, 50, replace=False)
+        yield Batch(np.ascontiguousarray(whole.X[rows]), whole.y[rows])
+
+
+def test_schedule():
+    schedule = Schedule(100, (0.5, 0.2))
+    assert schedule.total == 200
+    assert [schedule.stage(t) for t in (0, 99, 100, 199, 200)] == [0, 0, 1, 1, 1]
+    assert [schedule.tail(t) for t in (1, 90, 91, 100, 101, 191, 200)] == [0, 0, 1, 10, 0, 1, 10]
+    assert Schedule(3).tail(3) == 1
+    assert Schedule(1).tail(1) == 1
+
+
+def test_steps_are_those_of_algorithm_1():
+    made, start = trainer(Schedule(30, rho=0.7, average=False))
+    objective = made.members[0].objective
+    fitted = SETS.project(fit_model(objective, start, samples()))
+    by_hand = Descent(objective, SETS, fitted, LearningRate(0.7, 3))
+    for batch in batches(30):
+        value = by_hand.step(batch)
+        assert made.step(batch).objective == value
+    for name in ("D", "W", "b"):
+        np.testing.assert_array_equal(getattr(made.state.parameters[0], name), getattr(by_hand.parameters, name))
+    assert made.done
+
+
+def test_average_of_the_last_tenth():
+    last, _ = trainer(Schedule(40, rho=0.7, average=False))
+    mean, _ = trainer(Schedule(40, rho=0.7))
+    seen = []
+    for batch in batches(40):
+        last.step(batch)
+        mean.step(batch)
+        seen.append(last.state.parameters[0].W)
+    np.testing.assert_allclose(mean.state.chosen[0].W, np.mean(seen[-4:], axis=0), atol=1e-14)
+    assert mean.state.mean is None
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_members_are_independent(n_threads):
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(0.05, 0.01), nu=1e-3)
+
+    def half(y):
+        rows = np.flatnonzero(np.arange(len(y)) % 2)
+        return rows, y[rows]
+
+    members = [Member(objective, SETS, everything), Member(objective, SETS, half)]
+    both, _ = trainer(Schedule(10), members, n_threads=n_threads)
+    alone, _ = trainer(Schedule(10), members[:1])
+    for batch in batches(10):
+        both.step(batch)
+        alone.step(batch)
+    np.testing.assert_array_equal(both.state.parameters[0].D, alone.state.parameters[0].D)
+    assert not np.array_equal(both.state.parameters[1].D, alone.state.parameters[0].D)
+
+
+class Breaks:
+    """A loss that is infinite once it has been evaluated so many times."""
+
+    def __init__(self, at, times):
+        self.left, self.times = at, times
+
+    def evaluate(self, y, scores):
+        self.left -= 1
+        values, slopes = SquaredLoss().evaluate(y, scores)
+        if self.left < 0 and self.times > 0:
+            self.times -= 1
+            return np.full_like(values, np.inf), slopes
+        return values, slopes
+
+
+def test_a_searched_rate_that_diverges_later_is_lowered():
+    loss = Breaks(10**9, times=2)
+    objective = Objective(LinearModel(), loss, Coding(0.05, 0.01), nu=1e-3)
+    made, _ = trainer(Schedule(10), [Member(objective, SETS, everything)])
+    rho = made.state.rhos[0]
+    loss.left = 3
+    for batch in batches(10):
+        made.step(batch)
+    assert made.state.rhos[0] == pytest.approx(rho / 10)
+
+
+def test_a_given_rate_that_diverges_is_an_error_and_changes_nothing():
+    loss = Breaks(10**9, times=10**9)
+    objective = Objective(LinearModel(), loss, Coding(0.05, 0.01), nu=1e-3)
+    made, _ = trainer(Schedule(10, rho=0.1), [Member(objective, SETS, everything)])
+    loss.left = 2
+    todo = list(batches(3))
+    made.step(todo[0])
+    made.step(todo[1])
+    before = made.state
+    with pytest.raises(DivergedError):
+        made.step(todo[2])
+    assert made.state is before
+
+
+def test_path_in_mu():
+    """With μ = 1 only the dictionary moves, then W is fitted; the best on the validation part is kept."""
+    made, _ = trainer(Schedule(10, (1.0, 0.5), rho=0.2), validation=samples(3))
+    first = made.state.parameters[0]
+    steps = [made.step(batch) for batch in batches(20)]
+    checks = [step.validation for step in steps if step.validation is not None]
+    assert made.done
+    assert len(checks) == 11  # at the end of μ = 1, then after each batch
+    assert made.state.best_value == min(checks)
+    assert not np.array_equal(made.state.chosen[0].D, first.D)
+    only, _ = trainer(Schedule(10, (1.0,), rho=0.2))
+    for batch in list(batches(10))[:9]:
+        only.step(batch)
+        np.testing.assert_array_equal(only.state.parameters[0].W, first.W)
+    only.step(next(batches(1)))
+    assert not np.array_equal(only.state.parameters[0].W, first.W)
+
+
+def test_early_stopping_and_the_next_mu():
+    rate = 30.0  # far too large: no check is better than the first
+    made, _ = trainer(Schedule(100, (0.3, 0.0), rho=rate, patience=3), validation=samples(3))
+    count = 0
+    for batch in batches(200):
+        if made.done:
+            break
+        made.step(batch)
+        count += 1
+    assert made.state.stopped
+    assert count < 100
+    assert made.state.best is not None
+
+
+def test_an_empty_batch_for_a_member_changes_nothing():
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(0.05, 0.01))
+    nobody = Member(objective, SETS, lambda y: (np.flatnonzero(y[:, 0] > 5), y[y[:, 0] > 5]))
+    made, start = trainer(Schedule(5, rho=0.1), [nobody])
+    before = made.state.parameters[0]
+    assert np.isnan(made.step(next(batches(1))).objective)
+    assert made.state.parameters[0] is before
+    np.testing.assert_allclose(before.D, start.D)
+
+
+def test_in_parallel():
+    assert in_parallel(lambda i: i * i, range(20), 3) == [i * i for i in range(20)]
+
+    def fails(i):
+        if i == 7:
+            raise ValueError("seven")
+        return i
+
+    with pytest.raises(ValueError, match="seven"):
+        in_parallel(fails, range(20), 3)
+
+
+def test_state_is_frozen():
+    made, _ = trainer(Schedule(3, rho=0.1))
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        made.state.t = 5
