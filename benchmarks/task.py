@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import gzip
+import itertools
 import json
 import os
 import time
@@ -112,9 +113,6 @@ def bundled(n_splits: int = 5) -> list[dict]:
         "SVC()": SVC(),
         "TaskDrivenClassifier(): one dictionary per class": td.TaskDrivenClassifier(random_state=0),
         'TaskDrivenClassifier(multi_class="softmax")': td.TaskDrivenClassifier(multi_class="softmax", random_state=0),
-        'TaskDrivenClassifier(multi_class="softmax", average=False)': td.TaskDrivenClassifier(
-            multi_class="softmax", average=False, random_state=0
-        ),
         'TaskDrivenClassifier(multi_class="onehot")': td.TaskDrivenClassifier(multi_class="onehot", random_state=0),
     }
     splits = {
@@ -129,6 +127,28 @@ def bundled(n_splits: int = 5) -> list[dict]:
         for split, folds in splits.items():
             record[split] = float(cross_val_score(model, X, y, cv=folds).mean())
         record["seconds"] = time.monotonic() - begin
+        records.append(record)
+        print(record, flush=True)
+    return records
+
+
+def averaging() -> list[dict]:
+    """Compare the last iterate with the average over the last tenth, on the same folds, for several penalties."""
+    X, y = load_digits(return_X_y=True)
+    size = np.sqrt(np.square(X).sum(axis=1).mean())
+    folds = StratifiedKFold(5, shuffle=True, random_state=0)
+    records = []
+    for lambda1, nu in itertools.product((0.05, 0.1, 0.15), (1.0, 0.1, 0.01)):
+        record: dict = {"lambda1": lambda1, "nu": nu, "data": digest(X)}
+        for name, average in (("last", False), ("average", True)):
+            model = td.TaskDrivenClassifier(
+                multi_class="softmax",
+                lambda1=lambda1 * size,
+                nu=nu / (0.8 * len(X)) * size**2,
+                average=average,
+                random_state=0,
+            )
+            record[name] = cross_val_score(model, X, y, cv=folds).tolist()
         records.append(record)
         print(record, flush=True)
     return records
@@ -161,6 +181,14 @@ def table(result: dict) -> str:
             values = [100 * r[split] for split in splits]
             shown = " | ".join(f"{value:.2f}" for value in [*values, np.mean(values)])
             lines.append(f"| `{r['model']}` | {shown} | {r['seconds']:.0f} |")
+    if result["averaging"]:
+        lines.append(
+            "\n| digits, softmax, 5 folds (λ1 and ν n for norm one) | last: mean | worst | average: mean | worst |"
+        )
+        lines.append("|---|---|---|---|---|")
+        for r in result["averaging"]:
+            parts = [f"{100 * np.mean(r[name]):.2f} | {100 * np.min(r[name]):.2f}" for name in ("last", "average")]
+            lines.append(f"| λ1 = {r['lambda1']}, ν = {r['nu']:g}/n | {' | '.join(parts)} |")
     return "\n".join(lines) + "\n"
 
 
@@ -169,14 +197,14 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("TASKDICT_DATA"), help="folder with MNIST and Kodak"
     )
-    parser.add_argument("--only", choices=("steps", "threes", "bundled"), help="one part only")
+    parser.add_argument("--only", choices=("steps", "threes", "bundled", "averaging"), help="one part only")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="write <output>.md and <output>.json")
     options = parser.parse_args()
     data = None if options.data is None else Path(options.data)
     begin = time.monotonic()
-    result: dict = {"steps": [], "threes": [], "bundled": []}
+    result: dict = {"steps": [], "threes": [], "bundled": [], "averaging": []}
     if options.only in (None, "steps"):
         images = digits(data, 20_000)
         kodak = patches(data, 20_000, halftone=False)
@@ -193,6 +221,8 @@ def main() -> None:
             result["threes"] = threes(data, options.seeds)
     if options.only in (None, "bundled"):
         result["bundled"] = bundled()
+    if options.only in (None, "averaging"):
+        result["averaging"] = averaging()
     arguments = f" --only {options.only}" if options.only else ""
     result |= {
         "cpu": cpu_name(),

@@ -85,7 +85,7 @@ def test_divergence_keeps_the_parameters():
     with np.errstate(all="ignore"):
         descent.step(batch)
         before = descent.parameters
-        with pytest.raises(DivergedError, match="take a smaller learning rate"):
+        with pytest.raises(DivergedError, match="Take a smaller learning rate"):
             descent.step(batch)
     assert descent.parameters is before
     assert np.isfinite(before.W).all()

@@ -8,11 +8,11 @@ from helpers import random_problem
 
 
 def test_grid_goes_with_the_size_of_the_signals():
-    X = random_problem(1000, 20, 1)[0]
+    X = random_problem(2000, 20, 1)[0]
     one, many = td.suggest_parameters(X), td.suggest_parameters(100 * X)
     np.testing.assert_allclose(one["lambda1"], [0.075, 0.1, 0.125, 0.15, 0.175, 0.2, 0.225])
     np.testing.assert_allclose(many["lambda1"], 100 * np.array(one["lambda1"]))
-    np.testing.assert_allclose(one["nu"], [1e-3, 1e-4, 1e-5])
+    np.testing.assert_allclose(one["nu"], [5e-4, 5e-5, 5e-6])
     np.testing.assert_allclose(many["nu"], 1e4 * np.array(one["nu"]))
     assert one["n_components"] == [50, 100, 200, 400]
     np.testing.assert_allclose(td.suggest_parameters(sp.csr_array(X))["lambda1"], one["lambda1"])
@@ -21,9 +21,9 @@ def test_grid_goes_with_the_size_of_the_signals():
 def test_grid_goes_with_the_number_of_samples():
     X = random_problem(300, 20, 1)[0]
     labels = np.where(np.arange(300) < 30, np.arange(300) % 3, -1)
-    assert td.suggest_parameters(X)["n_components"] == [50, 100, 200]
+    assert td.suggest_parameters(X)["n_components"] == [50]
     np.testing.assert_allclose(td.suggest_parameters(X, labels)["nu"], [1 / 30, 0.1 / 30, 0.01 / 30])
-    assert td.suggest_parameters(X[:7])["n_components"] == [7]
+    assert td.suggest_parameters(X[:20])["n_components"] == [5]
     assert len(td.suggest_parameters(np.ones((100_000, 2)))["nu"]) == 1
 
 

@@ -4,6 +4,7 @@ import pickle
 import subprocess
 import sys
 import textwrap
+import threading
 import tracemalloc
 
 import numpy as np
@@ -16,10 +17,12 @@ from sklearn.linear_model import LogisticRegression
 from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 from sklearn.utils.estimator_checks import parametrize_with_checks
+from threadpoolctl import threadpool_info
 
 import taskdict as td
 from helpers import DTYPES
 from taskdict.constraints import Ball, NonNegative
+from taskdict.estimators.task_driven.sources import StreamSource
 
 STOCHASTIC = (
     "batches are drawn at random: a weight is not a repetition of the sample, as in scikit-learn's SGDClassifier"
@@ -48,6 +51,13 @@ def digits():
     X, y = load_digits(return_X_y=True)
     X = td.UnitNorm().fit_transform(X)
     return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+class Everywhere:
+    """No constraint at all."""
+
+    def project(self, matrix):
+        return matrix.copy()
 
 
 def quick(n_components=30, **parameters):
@@ -138,19 +148,21 @@ def test_regression(digits, dtype):
     assert flat.predict(top).shape == (len(top),)
 
 
+@pytest.mark.parametrize("decision", ["linear", "bilinear"])
 @pytest.mark.parametrize("exponent", [-12, -3, 5, 12])
-def test_scale_of_the_data_does_not_matter(digits, exponent):
+def test_scale_of_the_data_does_not_matter(digits, exponent, decision):
     """With x → cx and λ1 → cλ1 everything is the same, up to rounding."""
     X, y, X_test, _ = digits
-    settings = {"max_iter": 30, "lambda1": None, "multi_class": "softmax"}
+    settings = {"max_iter": 30, "lambda1": None, "multi_class": "softmax", "decision": decision}
+    settings["coef_set"] = None if decision == "linear" else Everywhere()
     reference = quick(**settings).fit(X, y)
     for c in (2.0**exponent, 10.0**exponent):
         model = quick(**settings).fit(c * X, y)
         np.testing.assert_allclose(model.lambda1_, c * reference.lambda1_)
         np.testing.assert_allclose(model.learning_rate_, reference.learning_rate_)
         np.testing.assert_allclose(model.components_, reference.components_, atol=1e-6)
-        np.testing.assert_allclose(c * model.coef_, reference.coef_, atol=1e-4)
-        np.testing.assert_array_equal(model.predict(c * X_test), reference.predict(X_test))
+        np.testing.assert_allclose(c ** (1 if decision == "linear" else 2) * model.coef_, reference.coef_, atol=1e-4)
+        np.testing.assert_allclose(model.decision_function(c * X_test), reference.decision_function(X_test), atol=1e-4)
 
 
 @pytest.mark.parametrize("size", [1e-9, 1e7])
@@ -335,7 +347,7 @@ def test_save_and_load(digits, tmp_path, multi_class):
     model = quick(15, max_iter=40, multi_class=multi_class, mu=(0.5, 0.2), lambda1=None).fit(X, names)
     model.save(tmp_path / "model")
     again = td.load(tmp_path / "model")
-    assert again.mu.tolist() == [0.5, 0.2]
+    assert again.mu == (0.5, 0.2)
     assert again.history_ == model.history_
     for name in ("components_", "coef_", "intercept_", "classes_", "learning_rate_", "lambda1_", "nu_"):
         np.testing.assert_array_equal(getattr(again, name), getattr(model, name))
@@ -344,6 +356,83 @@ def test_save_and_load(digits, tmp_path, multi_class):
     regressor = td.TaskDrivenRegressor(5, max_iter=5, n_measurements=6, random_state=0).fit(X, X[:, 0])
     regressor.save(tmp_path / "model")
     np.testing.assert_array_equal(td.load(tmp_path / "model").predict(X), regressor.predict(X))
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        {"class_weight": {0: 1, 1: 2.5}},
+        {"views": [slice(0, 32), slice(32, 64)]},
+        {"views": [[0, 1, 2], list(range(3, 64))], "n_components": (4, 7)},
+        {"loss": td.losses.SquaredLoss()},
+        {"coef_set": Ball(3.0)},
+        {"early_stopping": True, "n_iter_no_change": 3},
+        {"decision": "bilinear", "n_measurements": 6, "lambda2": 0.1},
+    ],
+    ids=lambda parameters: "-".join(parameters),
+)
+def test_every_parameter_can_be_taken_up_again(digits, tmp_path, parameters):
+    X, y, X_test, _ = digits
+    y = (y == 3).astype(int)
+    settings = {"n_components": 6, "max_iter": 12, **parameters}
+    whole = quick(**settings).fit(X, y)
+
+    def stops(progress):
+        if progress.n_iter == 3:
+            raise RuntimeError
+
+    with pytest.raises(RuntimeError):
+        quick(**settings, checkpoint=tmp_path / "state", callbacks=stops).fit(X, y)
+    again = quick(**settings, checkpoint=tmp_path / "state").fit(X, y)
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    again = quick(**settings, checkpoint=tmp_path / "state").fit(X, y)  # complete
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+    loaded = td.load(tmp_path / "state")
+    np.testing.assert_array_equal(loaded.predict(X_test), whole.predict(X_test))
+    for name in parameters:
+        if name not in ("loss", "coef_set"):
+            assert getattr(loaded, name) == parameters[name]
+
+
+def test_warm_start_after_an_early_stop(digits):
+    X, y, *_ = digits
+    model = quick(10, multi_class="softmax", early_stopping=True, n_iter_no_change=1, max_iter=400, warm_start=True)
+    before = model.fit(X, y).n_iter_
+    model.set_params(early_stopping=False).fit(X, y)
+    assert before < 400
+    assert model.history_["objective"][before:]
+
+
+def test_streams_go_on_and_keep_the_validation_part(digits):
+    X, y, *_ = digits
+    settings = {"n_components": 5, "multi_class": "softmax", "max_iter": 12, "batch_size": 20}
+    whole = quick(**settings).fit(td.stream(X, y, random_state=1))
+    source = td.stream(X, y, random_state=1)
+    model = quick(**settings, warm_start=True, callbacks=lambda progress: progress.n_iter == 4).fit(source)
+    model.set_params(callbacks=None).fit(source)
+    np.testing.assert_array_equal(model.coef_, whole.coef_)
+    for stream in (td.stream(X, y, random_state=0), td.stream(lambda: iter(zip(X, y, strict=True)), "pairs")):
+        source = StreamSource(stream, lambda v: v, labels=True, validation=0.1, use_unlabelled=False)
+        held = {row.tobytes() for row in source.validation.X}
+        for _ in range(15):
+            assert not any(row.tobytes() in held for row in source.take(200).X)
+
+
+def test_interpolation_is_no_divergence(digits):
+    X = digits[0]
+    model = td.TaskDrivenRegressor(30, nu=0, max_iter=5, random_state=0).fit(X[:10], X[:10, 20])
+    assert model.score(X[:10], X[:10, 20]) > 0.9
+
+
+def test_blas_has_its_threads_back(digits):
+    X, y, *_ = digits
+    before = [library["num_threads"] for library in threadpool_info()]
+    threads = [threading.Thread(target=lambda: quick(5, max_iter=20).fit(X, y % 2)) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert [library["num_threads"] for library in threadpool_info()] == before
 
 
 KILLED = """

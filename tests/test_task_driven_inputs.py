@@ -45,6 +45,10 @@ def quick(**parameters):
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"batch_size": -3}, "batch_size must be a positive integer"),
         ({"verbose": -1}, "verbose must be"),
+        ({"class_weight": {0: -1, 1: 1, 2: 1}}, "class_weight must be finite, not negative"),
+        ({"class_weight": {0: np.nan, 1: 1, 2: 1}}, "class_weight must be finite, not negative"),
+        ({"class_weight": "even"}, "class_weight must be a dict, 'balanced' or None"),
+        ({"loss": td.losses.SquaredLoss(), "multi_class": "softmax"}, "multi_class='softmax' has a loss of its own"),
     ],
 )
 def test_bad_parameters(parameters, message):
@@ -61,6 +65,8 @@ def test_bad_parameters(parameters, message):
         ({"checkpoint": 3}, "checkpoint must be the path of a file"),
         ({"callbacks": 3}, "callback must be a function"),
         ({"mu": "half"}, "mu must be a real number"),
+        ({"loss": td.losses.SquaredLoss}, "loss must be a string or have a method evaluate"),
+        ({"views": 3}, "views must be a list of slices"),
         ({"fit_intercept": 1}, "fit_intercept must be True or False"),
     ],
 )
@@ -137,13 +143,18 @@ def test_unlabelled_signals_without_mu_warn_once():
         quick(mu=0.1).fit(X, y)
 
 
-def test_a_learning_rate_that_diverges():
+@pytest.mark.parametrize("rate", [1e4, 1e9, 1e200])
+def test_a_learning_rate_that_diverges(rate):
     y = 10.0 * X[:, :2]
-    model = td.TaskDrivenRegressor(5, max_iter=2000, learning_rate=1e9, random_state=0)
-    with pytest.raises(td.DivergedError, match=r"learning_rate=1000000000.0 diverges.*[Tt]ake a smaller one.*is kept"):
+    start = td.TaskDrivenRegressor(5, max_iter=1, learning_rate=1e-12, random_state=0).fit(X, y)
+    model = td.TaskDrivenRegressor(5, max_iter=2000, learning_rate=rate, random_state=0)
+    with pytest.raises(td.DivergedError, match=r"diverges: .*Take a smaller learning rate.*is kept"):
         model.fit(X, y)
-    assert np.isfinite(model.coef_).all()
-    assert np.isfinite(model.predict(X)).all()
+    assert model.score(X, y) > start.score(X, y) - 1
+    classifier = quick(multi_class="softmax", max_iter=200, learning_rate=rate)
+    with pytest.raises(td.DivergedError, match="diverges"):
+        classifier.fit(X, Y)
+    assert np.isfinite(classifier.decision_function(X)).all()
 
 
 def test_checkpoint_of_another_model(tmp_path):
@@ -162,8 +173,39 @@ def test_checkpoint_of_another_model(tmp_path):
     path.write_bytes(path.read_bytes()[:-10])
     with pytest.raises(td.ModelFileError):
         quick(checkpoint=path).fit(X, Y)
-    with pytest.raises(FileNotFoundError, match="folder that exists"):
-        quick(checkpoint=tmp_path / "nowhere" / "state").fit(X, Y)
+    for bad in (tmp_path / "nowhere" / "state", tmp_path, ""):
+        with pytest.raises(FileNotFoundError, match="checkpoint must be the path of a file in a folder that exists"):
+            quick(checkpoint=bad).fit(X, Y)
+
+
+def test_sizes_that_the_dtype_cannot_hold():
+    with pytest.raises(ValueError, match=r"X is of size .*e\+160, too far from one"):
+        quick().fit(1e160 * X, Y)
+    with pytest.raises(ValueError, match=r"X is of size .*e-30, too far from one to compute with in float32"):
+        quick().fit((1e-30 * X).astype(np.float32), Y)
+    with pytest.raises(ValueError, match=r"y is of size .*e\+1.., too far from one"):
+        td.TaskDrivenRegressor(5, max_iter=5).fit(X, 1e160 * X[:, 0])
+    regressor = td.TaskDrivenRegressor(5, max_iter=5, random_state=0).fit(X, 1e6 * X[:, 0])
+    with pytest.raises(ValueError, match="row 1 that is too large to compute with"):
+        regressor.predict(np.array([X[0], 1e306 * X[0]]))
+    np.testing.assert_array_equal(
+        quick().fit(X, Y, sample_weight=np.full(120, 1e308)).coef_, quick().fit(X, Y, sample_weight=np.ones(120)).coef_
+    )
+
+
+def test_labels_that_cannot_be():
+    with pytest.raises(TypeError, match="labels that are numbers or strings"):
+        quick().fit(X, Y.astype("M8[D]"))
+
+
+@pytest.mark.parametrize("shape", [(120, 1), (1,)])
+def test_own_loss_with_wrong_shapes(shape):
+    class Wrong:
+        def evaluate(self, y, scores):
+            return np.zeros(shape), scores - y
+
+    with pytest.raises(ValueError, match=r"loss.evaluate must return the values"):
+        td.TaskDrivenRegressor(5, loss=Wrong()).fit(X, X[:, 0])
 
 
 def test_partial_fit_needs_the_classes():
@@ -175,11 +217,24 @@ def test_partial_fit_needs_the_classes():
     with pytest.raises(ValueError, match=r"label 7.*not among the classes"):
         model.partial_fit(X, Y + 7)
     model.partial_fit(X[Y < 2], Y[Y < 2])  # not all classes need be there
+    model = quick(mu=0.2)
+    for _ in range(2):
+        model.partial_fit(X, Y - 1, classes=[-1, 0, 1])  # -1 does not count
+    assert model.classes_.tolist() == [0, 1]
 
 
 def test_streams_are_refused_where_they_make_no_sense():
-    with pytest.raises(TypeError, match="the stream has signals only"):
-        quick().fit(td.stream(X), classes=[0, 1])
+    for model in (quick(), td.TaskDrivenRegressor(5)):
+        with pytest.raises(TypeError, match="X is a stream of signals only"):
+            model.fit(td.stream(X))
+        with pytest.raises(TypeError, match="X must be an array, got a stream"):
+            model.partial_fit(
+                td.stream(X, Y), None, **({"classes": [0, 1, 2]} if model._LOSSES[0] == "logistic" else {})
+            )
+    with pytest.raises(ValueError, match="all unlabelled"):
+        quick().fit(td.stream(X, np.full(120, -1)), classes=[0, 1])
+    with pytest.warns(UserWarning, match="unlabelled signals"):
+        quick().fit(td.stream(X, np.where(Y == 2, -1, Y)))
     with pytest.raises(TypeError, match="y and sample_weight must be None for a stream"):
         quick().fit(td.stream(X, Y), Y)
     with pytest.raises(ValueError, match="classes must be passed to fit a stream"):
@@ -206,6 +261,9 @@ def test_more_atoms_than_signals():
     assert np.isfinite(model.decision_function(X)).all()
 
 
-def test_signals_of_zero():
-    model = quick().fit(np.zeros((30, 4)), Y[:30])
+def test_codes_of_zero_warn():
+    with pytest.warns(UserWarning, match="codes of all signals are zero: lambda1=100 is too large"):
+        quick(lambda1=100.0).fit(X, Y)
+    with pytest.warns(UserWarning, match="codes of all signals are zero"):
+        model = quick().fit(np.zeros((30, 4)), Y[:30])
     assert np.isfinite(model.decision_function(np.zeros((3, 4)))).all()

@@ -122,18 +122,32 @@ def test_a_searched_rate_that_diverges_later_is_lowered():
     assert made.state.rhos[0] == pytest.approx(rho / 10)
 
 
-def test_a_given_rate_that_diverges_is_an_error_and_changes_nothing():
+def test_a_given_rate_that_diverges_is_an_error_and_the_last_good_parameters_are_kept():
     loss = Breaks(10**9, times=10**9)
     objective = Objective(LinearModel(), loss, Coding(0.05, 0.01), nu=1e-3)
     made, _ = trainer(Schedule(10, rho=0.1), [Member(objective, SETS, everything)])
-    loss.left = 2
+    loss.left = 4  # two of them to see what is usual
     todo = list(batches(3))
     made.step(todo[0])
+    before = made.state.parameters
     made.step(todo[1])
-    before = made.state
     with pytest.raises(DivergedError):
         made.step(todo[2])
-    assert made.state is before
+    assert made.state.parameters is before
+    assert made.state.t == 2
+
+
+def test_an_objective_that_explodes_is_noticed_while_it_is_finite():
+    made, _ = trainer(Schedule(50, rho=1e5))
+    first = made.state.parameters[0]
+
+    def learn():
+        for batch in batches(50):
+            made.step(batch)
+
+    with pytest.raises(DivergedError, match="the objective is"):
+        learn()
+    assert np.abs(made.state.parameters[0].W).max() < 1e6 * np.abs(first.W).max()
 
 
 def test_path_in_mu():

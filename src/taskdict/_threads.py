@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import numbers
 import os
-from collections.abc import Callable, Iterable
+import threading
+from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager
 from typing import Any
 
 import joblib
@@ -65,7 +66,22 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-def one_blas_thread() -> AbstractContextManager[Any]:
-    """Keep BLAS to one thread: its threads spin for a while after each product, on the cores that ours need."""
-    limit: AbstractContextManager[Any] = _controller().limit(limits=1, user_api="blas")
-    return limit
+_blas_lock = threading.Lock()
+_blas_users: list[Any] = []  # the limit that the first of them has set, once for each
+
+
+@contextlib.contextmanager
+def one_blas_thread() -> Iterator[None]:
+    """Keep BLAS to one thread: its threads spin for a while after each product, on the cores that ours need.
+
+    The limit is that of the process: the first of several Python threads sets it, the last one lifts it.
+    """
+    with _blas_lock:
+        _blas_users.append(_blas_users[0] if _blas_users else _controller().limit(limits=1, user_api="blas"))
+    try:
+        yield
+    finally:
+        with _blas_lock:
+            limit = _blas_users.pop()
+            if not _blas_users:
+                limit.restore_original_limits()

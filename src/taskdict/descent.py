@@ -183,8 +183,8 @@ class Descent:
             finite = np.isfinite(value) and all(np.isfinite(array.sum()) for array in arrays)
         if not finite:
             raise DivergedError(
-                f"step {self.t + 1} of size {rho:.2g} leads out of the finite numbers: take a smaller learning rate. "
-                "The parameters before it are kept."
+                f"step {self.t + 1} of size {rho:.2g} leads out of the finite numbers. Take a smaller learning rate: "
+                "most are between 0.1 and 10."
             )
         self.parameters = parameters
         self.t += 1
@@ -215,7 +215,8 @@ def search_rho(
     first, _ = objective.evaluate(start, held_out, n_threads)
     starts = [objective.evaluate(start, batch, n_threads) for batch in batches[:5]]
     gradient = starts[0][1]
-    limit = DIVERGED * max(abs(first), *(abs(value) for value, _ in starts), 1e-30)
+    blind, to_model = objective.evaluate(replace(start, W=0 * start.W, b=0 * start.b), held_out, n_threads)
+    limit = DIVERGED * max(abs(first), abs(blind), *(abs(value) for value, _ in starts), 1e-30)
     ends: dict[float, float] = {}
 
     def end(power: float) -> float:
@@ -233,9 +234,11 @@ def search_rho(
                 ends[power] = np.inf
         return ends[power]
 
-    size = float(np.linalg.norm(gradient.D))
-    unit = float(np.linalg.norm(start.D)) / size if size > 0 else 1.0
-    unit = min(unit, *(1 / nu for nu in (objective.nu, objective.nu2) if nu > 0), np.inf)  # else W or Z explodes
+    # Steps that would move D by its own size, or W from zero to where it is; ρν above two would make W or Z explode.
+    pairs = ((start.D, gradient.D), (start.W, to_model.W))
+    sizes = [(float(np.linalg.norm(array)), float(np.linalg.norm(slope))) for array, slope in pairs]
+    units = [size / slope for size, slope in sizes if size > 0 and slope > 0]
+    unit = min([*units, *(1 / nu for nu in (objective.nu, objective.nu2) if nu > 0)], default=1.0)
     best = min((-3.0, -2.0, -1.0, 0.0), key=end)
     while best == min(ends) and best > LOWEST_POWER and not ends[best] < first:
         best = min((best - 1, best), key=end)

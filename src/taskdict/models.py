@@ -33,6 +33,8 @@ class ModelGradient:
 class Model(Protocol):
     """Scores s of shape (n_samples, n_outputs) from a batch of codes."""
 
+    degree: int  # the scores, up to b, go with this power of the size of the signals
+
     def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
         """Return the shape of W."""
 
@@ -45,6 +47,8 @@ class Model(Protocol):
 
 class LinearModel:
     """s = Wα + b, with W of shape (n_outputs, n_components)."""
+
+    degree = 1
 
     def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
         """Return the shape of W."""
@@ -69,6 +73,8 @@ class LinearModel:
 
 class BilinearModel:
     """s = xᵀWα + b, with W of shape (n_outputs, n_components, n_features) (``eq:bilinear``)."""
+
+    degree = 2
 
     def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
         """Return the shape of W."""
@@ -111,6 +117,11 @@ def evaluate(
         terms = loss.evaluate_codes(y, scores, batch, weights)
     else:
         values, slopes = loss.evaluate(y, scores)
+        if np.shape(values) != weights.shape or np.shape(slopes) != scores.shape:
+            raise ValueError(
+                "loss.evaluate must return the values, of shape (n_samples,), and the gradients in the scores, of "
+                f"their shape {scores.shape}, got shapes {np.shape(values)} and {np.shape(slopes)}."
+            )
         terms = Terms(weights * values, weights[:, None] * slopes)
     through = model.back(batch, W, np.ascontiguousarray(terms.scores, W.dtype))
     alpha = through.alpha if terms.alpha is None else through.alpha + terms.alpha

@@ -18,8 +18,8 @@ def suggest_parameters(X: Any, y: Any = None, *, prefix: str = "") -> dict[str, 
     """Return a grid of parameters worth trying, by the paper's rules of thumb.
 
     `lambda1` is 0.15 + 0.025 k, for k = −3, …, 3, on signals of norm one, and in proportion to their norm otherwise.
-    `n_components` is 50, 100, 200 and 400, as far as there are as many signals. `nu` is small where there are many
-    samples, and has several values otherwise. The rest has good defaults.
+    `n_components` is 50, 100, 200 and 400, as far as there are four signals for each atom. `nu` is small where there
+    are many samples, and has several values otherwise. The rest has good defaults.
 
     Parameters
     ----------
@@ -33,7 +33,7 @@ def suggest_parameters(X: Any, y: Any = None, *, prefix: str = "") -> dict[str, 
     Returns
     -------
     dict of lists
-        For :class:`sklearn.model_selection.GridSearchCV` and its kin. The grid is large (84 points): a random search
+        For :class:`sklearn.model_selection.GridSearchCV` and its kin. The grid has up to 84 points: a random search
         over it, or over one parameter at a time, is enough.
 
     Examples
@@ -59,6 +59,8 @@ def suggest_parameters(X: Any, y: Any = None, *, prefix: str = "") -> dict[str, 
     if top == 0:
         raise ValueError("X must have signals that are not zero.")
     size = top * float(np.sqrt(np.square(some / top).sum(axis=1).mean()))
+    if not 1e-100 < size < 1e100:
+        raise ValueError(f"X has signals of size {size:.1e}: scale them first.")
     n_samples = n
     if y is not None:
         y = np.asarray(y)
@@ -68,7 +70,7 @@ def suggest_parameters(X: Any, y: Any = None, *, prefix: str = "") -> dict[str, 
             n_samples = max(1, int((y != -1).sum()))
     nu = [1e-9] if n_samples >= MANY else [factor / n_samples for factor in (1.0, 0.1, 0.01)]
     return {
-        f"{prefix}n_components": [p for p in SIZES if p <= n] or [n],
+        f"{prefix}n_components": [p for p in SIZES if 4 * p <= n] or [max(1, n // 4)],
         f"{prefix}lambda1": [float(size * (0.15 + 0.025 * k)) for k in range(-3, 4)],
         f"{prefix}nu": [float(size**2 * value) for value in nu],
     }

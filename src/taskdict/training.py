@@ -18,7 +18,17 @@ from numpy.typing import NDArray
 
 from taskdict._permutation import permuted
 from taskdict._threads import in_parallel
-from taskdict.descent import Batch, Descent, DivergedError, LearningRate, Objective, Parameters, Sets, search_rho
+from taskdict.descent import (
+    DIVERGED,
+    Batch,
+    Descent,
+    DivergedError,
+    LearningRate,
+    Objective,
+    Parameters,
+    Sets,
+    search_rho,
+)
 from taskdict.initialisation import fit_model
 
 Floats = NDArray[Any]
@@ -47,12 +57,14 @@ class Member:
         weights = None if batch.weights is None else batch.weights[rows]
         return replace(batch, X=np.ascontiguousarray(batch.X[rows]), y=y, weights=weights)
 
-    def at(self, mu: float, reconstruction: float) -> Member:
-        """Return this model with another μ; `reconstruction` is the weight of ℓu for μ = 1.
+    def at(self, mu: float, schedule: Schedule) -> Member:
+        """Return this model with another μ.
 
         With μ = 1 only the dictionary is learned: W, which the task has no say in, stays as it is.
         """
-        objective = replace(self.objective, task=1 - mu, reconstruction=mu * reconstruction)
+        objective = replace(self.objective, task=1 - mu, reconstruction=mu * schedule.reconstruction)
+        if schedule.relative_nu:
+            objective = replace(objective, nu=(1 - mu) * objective.nu)
         if mu == 1:
             objective = replace(objective, nu=0.0, fit_intercept=False)
         return replace(self, objective=objective)
@@ -69,6 +81,7 @@ class Schedule:
     reconstruction: float = 1.0  # weight of ℓu for μ = 1
     patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
     average: bool = True  # whether the result for a μ is the average of the parameters over its last tenth
+    relative_nu: bool = False  # whether ν is meant for μ = 0, and goes with 1 − μ
 
     @property
     def total(self) -> int:
@@ -156,6 +169,8 @@ class Trainer:
         self.n_threads = n_threads
         self.state: State | None = None
         self._cancelled = threading.Event()
+        self._before: State | None = None  # the state one batch before
+        self._limits: tuple[float, ...] | None = None  # values above which a model has diverged
 
     def start(self, parameters: Sequence[Parameters]) -> None:
         """Fit each W on the dictionaries that are given, and choose the learning rates."""
@@ -174,12 +189,30 @@ class Trainer:
         Raises
         ------
         DivergedError
-            If the learning rate that was given is too large; the state is that before the batch.
+            If the learning rate that was given is too large; the parameters are those of one batch before, since only
+            the next batch shows where a step has led.
         """
         state, schedule = self._state, self.schedule
         stage = schedule.stage(state.t)
-        results = self._for_each(lambda k: self._step_of(k, state, stage, batch))
+        if self._limits is None:
+            self._limits = tuple(self._for_each(lambda k: self._limit_of(k, state, stage, batch)))
+        before = state.parameters if self._before is None else self._before.parameters
+        try:
+            results = self._for_each(lambda k: self._step_of(k, state, stage, batch))
+        except DivergedError:
+            self.state = replace(state, parameters=before, mean=None)  # those since may be bad already
+            raise
         parameters, values, rhos = zip(*results, strict=True)
+        if any(value > limit for value, limit in zip(values, self._limits, strict=True)) and self._before is not None:
+            self.state = replace(state, parameters=before, mean=None)
+            if schedule.rho is not None:
+                raise DivergedError(
+                    f"after {state.t} batches the objective is {np.nanmax(values):.1e}. Take a smaller learning rate: "
+                    "most are between 0.1 and 10."
+                )
+            self.state = replace(self.state, rhos=tuple(rho / 10**0.5 for rho in state.rhos))
+            self._before = None
+            return self.step(batch, position)
         t = state.t + 1
         mean = _mean(state.mean, parameters, schedule.tail(t)) if schedule.average and schedule.tail(t) > 0 else None
         state = replace(state, parameters=parameters, rhos=rhos, t=t, position=position, mean=mean)
@@ -206,7 +239,7 @@ class Trainer:
                 state = replace(state, stopped=True)
         if ended and not state.stopped and state.t < schedule.total:
             state = self._begin_stage(state, refit=False)
-        self.state = state  # from here on, the batch counts
+        self._before, self.state = self._state, state  # from here on, the batch counts
         seen = [value for value in values if not np.isnan(value)]  # those of models that had samples
         return Step(float(np.mean(seen)) if seen else np.nan, check)
 
@@ -229,11 +262,19 @@ class Trainer:
         return self._refit(state, stage) if refit else state
 
     def _member(self, k: int, stage: int) -> Member:
-        return self.members[k].at(self.schedule.mus[stage], self.schedule.reconstruction)
+        return self.members[k].at(self.schedule.mus[stage], self.schedule)
 
     def _convex(self, k: int, stage: int) -> Objective:
         """Return what W minimises at fixed codes."""
         return (self._member(k, stage) if self.schedule.mus[stage] < 1 else self.members[k]).objective
+
+    def _limit_of(self, k: int, state: State, stage: int, batch: Batch) -> float:
+        """Return the value on a batch above which model k has diverged."""
+        member, parameters = self._member(k, stage), state.parameters[k]
+        mine = member.batch(batch)
+        blind = replace(parameters, W=0 * parameters.W, b=0 * parameters.b)
+        values = [abs(member.objective.evaluate(p, mine, self._threads_each)[0]) for p in (parameters, blind)]
+        return DIVERGED * max(*values, 1e-30) if len(mine.X) > 0 else np.inf
 
     def _step_of(self, k: int, state: State, stage: int, batch: Batch) -> tuple[Parameters, float, float]:
         """Take one step with model k; return its parameters, the value before, and the learning rate."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import numbers
 import os
 from typing import Any, Self
 
@@ -15,6 +14,7 @@ from sklearn.utils.validation import check_is_fitted, validate_data
 from taskdict import storage
 from taskdict._validation import check_signals
 from taskdict.coding import sparse_encode
+from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.streams import Stream
 
 
@@ -68,18 +68,10 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         parameters: dict[str, Any] = {}
         arrays, learned = self._learned()
         for name, value in self.get_params(deep=False).items():
-            if isinstance(value, np.ndarray) and value.ndim == 0:
-                value = value[()]
-            if value is None or isinstance(value, (bool, str)):
-                parameters[name] = value
-            elif isinstance(value, np.bool_):
-                parameters[name] = bool(value)
-            elif isinstance(value, numbers.Integral):
-                parameters[name] = int(value)
-            elif isinstance(value, numbers.Real):
-                parameters[name] = float(value)
-            elif hasattr(value, "__array__") or isinstance(value, (list, tuple)):
+            if hasattr(value, "__array__") and np.ndim(value) > 0 and np.asarray(value).dtype != object:
                 arrays[f"parameter {name}"] = np.asarray(value)
+            elif can_be_written(value):
+                parameters[name] = to_json(value)
         names = getattr(self, "feature_names_in_", None)
         document = {
             "parameters": parameters,
@@ -97,7 +89,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
         prefix = "parameter "
-        parameters = dict(document["parameters"])
+        parameters = {name: from_json(value) for name, value in document["parameters"].items()}
         parameters.update({key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)})
         model = cls(**parameters)
         model._set_learned({key: arrays[key] for key in arrays if not key.startswith(prefix)}, document["learned"])

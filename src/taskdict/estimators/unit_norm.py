@@ -10,6 +10,8 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from taskdict._validation import check_flag
+
 
 class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
     """Subtract from each signal its own mean, then scale it to norm one.
@@ -82,6 +84,7 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
         return unit
 
     def _check(self, X: Any, reset: bool) -> Any:
+        check_flag("center", self.center)
         X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
         if sp.issparse(X) and self.center:
             raise ValueError("sparse signals cannot be centred: use UnitNorm(center=False).")

@@ -88,7 +88,10 @@ class Stream(ABC):
         y : array of shape (n,) or (n, n_outputs)
         """
         if not self.has_targets:
-            raise TypeError("the stream has signals only: taskdict.stream(source, y=...) makes one with targets.")
+            raise TypeError(
+                "the stream has signals only: taskdict.stream(source, y) makes one with targets; y is 'pairs' for an "
+                "iterator that gives pairs (signals, targets)."
+            )
         signals = self.take(n)
         targets = self._last_targets()
         if len(signals) != len(targets):

@@ -16,6 +16,7 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taskdict import storage
 from taskdict.constraints import ConstraintSet
+from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.learning import TaskLearner, check_weights, warn_unlabelled
 from taskdict.estimators.task_driven.sources import ArraySource, StreamSource
 from taskdict.estimators.task_driven.targets import ClassCoding, class_coding
@@ -54,8 +55,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm of the codes.
     nu : float or None, default=None
-        Weight of the squared norm of W. None is 0.1/n_samples for signals of norm one, and in proportion to their
-        squared norm otherwise.
+        Weight of the squared norm of W. None is 0.1 (1 − μ)/n_samples for signals of norm one; for others it goes with
+        the scores, so that the scale of the signals does not matter.
     loss : {"logistic", "squared"} or a loss, default="logistic"
         Of models that tell two classes (y = ±1) apart: log(1 + exp(−y s)) or ½(y − s)² of the score s, or an object as
         in :mod:`taskdict.losses`.
@@ -287,8 +288,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         first = "_training" not in vars(self)
         if first and classes is None:
             raise ValueError("classes must be passed in the first call of partial_fit: all labels that there will be.")
-        if not first and classes is not None and not np.array_equal(np.unique(classes), self.classes_):
-            raise ValueError(f"classes={classes!r} is not the same as in the first call: {self.classes_!r}.")
+        if not first and classes is not None and not np.array_equal(_labels(classes), self.classes_):
+            raise ValueError(
+                f"classes={np.asarray(classes).tolist()} is not the same as in the first call: "
+                f"{self.classes_.tolist()}."
+            )
         self._given_classes = classes if first else self.classes_
         try:
             with self._keeps_in_step():
@@ -351,6 +355,13 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
 
     def _check_parameters(self) -> None:
         super()._check_parameters()
+        if not isinstance(self.loss, str) and self.multi_class in ("softmax", "onehot"):
+            raise ValueError(
+                f"multi_class={self.multi_class!r} has a loss of its own: a loss object is for 'ovr' and 'ovo'."
+            )
+        weight = self.class_weight
+        if not (weight is None or isinstance(weight, dict) or (isinstance(weight, str) and weight == "balanced")):
+            raise ValueError(f"class_weight must be a dict, 'balanced' or None, got {weight!r}.")
         choices = ("ovr", "ovo", "softmax", "onehot")
         if self.multi_class not in choices:
             raise ValueError(f"multi_class must be one of {', '.join(map(repr, choices))}, got {self.multi_class!r}.")
@@ -367,23 +378,35 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
     def _batch_factor(self) -> float:
         return self._class_coding().batch_factor
 
-    def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
+    def _open_pairs(
+        self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, previous: Training | None
+    ) -> Any:
+        reset = previous is None
         unlabelled = max(self._mus()) > 0
         if isinstance(X, Stream):
             if y is not None or sample_weight is not None:
                 raise TypeError(
                     "y and sample_weight must be None for a stream: taskdict.stream(source, y) has the labels."
                 )
+            if not X.has_targets:
+                raise TypeError(
+                    "X is a stream of signals only: taskdict.stream(source, y) makes one with labels; y is 'pairs' for "
+                    "an iterator that gives pairs (signals, labels)."
+                )
             if reset:
                 self.classes_ = self._find_classes(getattr(X, "targets", None))
-            return StreamSource(
+            source = StreamSource(
                 X,
                 self._encode_labels,
                 labels=True,
                 validation=validation,
                 use_unlabelled=unlabelled,
                 weigh=self._weigher(),
+                position=None if previous is None else previous.state.position,
             )
+            if source.n_unlabelled > 0 and not unlabelled:
+                warn_unlabelled(source.n_unlabelled)
+            return source
         X = self._check_signals(X, reset)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
@@ -413,13 +436,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
     def _find_classes(self, y: Any) -> NDArray[Any]:
         """Return the labels, without that of unlabelled signals."""
         if self._given_classes is not None:
-            classes = np.unique(np.asarray(self._given_classes))
+            classes = _labels(self._given_classes)
         elif y is None:
             raise ValueError("classes must be passed to fit a stream whose labels are not known before.")
         else:
-            classes = np.unique(y)
-        if classes.dtype.kind in "if" and -1 in classes and not np.array_equal(classes, [-1, 1]):
-            classes = classes[classes != -1]
+            classes = _labels(y)
         if len(classes) < 2:
             raise ValueError(
                 f"y must have at least two classes, got {len(classes)} class ({', '.join(map(str, classes))}). "
@@ -459,6 +480,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
                 weights = np.ones(len(self.classes_))
                 found = compute_class_weight(self.class_weight, classes=present, y=labels)
                 weights[np.searchsorted(self.classes_, present)] = found
+                if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+                    raise ValueError(
+                        "class_weight must be finite, not negative and not all zero, got "
+                        f"{dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))}."
+                    )
             return weights[numbers]
 
         return weigh
@@ -470,6 +496,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         arrays, document = super()._learned()
         classes = self.classes_
         if classes.dtype.kind not in "iufb":
+            if not all(isinstance(label, str) for label in classes):
+                raise ValueError("a file can hold labels that are numbers or strings only.")
             return arrays, {**document, "classes": [str(label) for label in classes], "object": classes.dtype == object}
         arrays["classes"] = classes
         return arrays, {**document, "classes": None}
@@ -484,3 +512,14 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         super()._set_learned(arrays, learned)
         if len(arrays["rhos"]) != len(self._selects()) or arrays["b"].shape[1] != self._n_outputs():
             raise ValueError("its arrays do not fit its classes")
+
+
+def _labels(y: Any) -> NDArray[Any]:
+    """Return the different labels, without −1 unless there is only 1 beside it."""
+    y = np.asarray(y)
+    if y.dtype.kind not in "iufbUSO":
+        raise TypeError(f"y must have labels that are numbers or strings, got dtype {y.dtype}.")
+    labels = np.unique(y)
+    if labels.dtype.kind in "if" and -1 in labels and not np.array_equal(labels, [-1, 1]):
+        labels = labels[labels != -1]
+    return labels

@@ -21,12 +21,19 @@ Floats = NDArray[Any]
 class Scaling:
     """Signals and targets are brought to size one before they are learned from: x/c, (y − offset)/s.
 
-    The learning rate, which dictionary and model share, then fits both at any scale of the data.
+    The learning rate, which dictionary and model share, then fits both at any scale of the data. W, of a model whose
+    scores go with the power `degree` of the signals, is then cᵈ/s times that of the user.
     """
 
     c: float = 1.0
     s: float = 1.0
     offset: tuple[float, ...] = (0.0,)
+    degree: int = 1
+
+    @property
+    def of_model(self) -> float:
+        """How much larger W is than as the user means it."""
+        return self.c**self.degree / self.s
 
     def inside(self, batch: Batch) -> Batch:
         """Return a batch as it is learned from."""
@@ -39,7 +46,7 @@ class Scaling:
 
     def outside(self, parameters: Parameters) -> Parameters:
         """Return learned parameters as they fit the signals and targets of the user."""
-        W = parameters.W * parameters.W.dtype.type(self.s / self.c)
+        W = parameters.W * parameters.W.dtype.type(1 / self.of_model)
         b = (parameters.b.astype(np.float64) * self.s + np.array(self.offset)).astype(parameters.b.dtype)
         return replace(parameters, W=W, b=b)
 
@@ -114,7 +121,7 @@ class Training:
         if not (c > 0 and s > 0 and len(offset) in (1, len(parameters[0].b))):
             raise ValueError("its scaling makes no sense")
         return cls(
-            Scaling(float(c), float(s), tuple(float(number) for number in offset)),
+            Scaling(float(c), float(s), tuple(float(number) for number in offset), model.degree),
             check_penalty("lambda1", document["lambda1"]),
             check_penalty("nu", document["nu"]),
             int(document["seed"]),

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import os
 import time
 import warnings
 from abc import abstractmethod
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -21,13 +23,15 @@ from taskdict._validation import check_count, check_dictionary, check_flag, chec
 from taskdict.constraints import ConstraintSet, UnitBall
 from taskdict.descent import Batch, DivergedError, Objective, Parameters, Sets
 from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators._parameters import can_be_written
 from taskdict.estimators.task_driven.files import Scaling, Training
 from taskdict.estimators.task_driven.model import TaskModel
+from taskdict.estimators.task_driven.sources import StreamSource
 from taskdict.gradients import Coding
 from taskdict.initialisation import learn_dictionary, start_transform
 from taskdict.losses import CodeLoss
 from taskdict.progress import Reporter
-from taskdict.streams import StreamEndedError
+from taskdict.streams import Stream, StreamEndedError
 from taskdict.training import Member, Schedule, Trainer
 
 Floats = NDArray[Any]
@@ -35,9 +39,10 @@ Floats = NDArray[Any]
 LAMBDA1 = 0.15  # for signals of norm one, as in the paper
 NU = 0.1  # divided by the number of samples
 UNKNOWN = 100_000  # samples that a stream of unknown length is taken to have
+LARGEST = {np.dtype(np.float32): 1e12, np.dtype(np.float64): 1e60}  # size of signals and targets, or one over it
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, at least
-# Parameters that may change when learning goes on, or that files do not hold.
-NOT_IN_CHECKPOINTS = ("checkpoint", "n_threads", "verbose", "callbacks", "warm_start", "coef_set", "transform_set")
+# Parameters that may change when learning goes on; objects, which files do not hold, are not compared either.
+NOT_IN_CHECKPOINTS = ("checkpoint", "n_threads", "verbose", "callbacks", "warm_start")
 
 
 @dataclass(frozen=True)
@@ -71,7 +76,9 @@ class TaskLearner(LearnerMixin, TaskModel):
         return 1.0
 
     @abstractmethod
-    def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
+    def _open_pairs(
+        self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, previous: Training | None
+    ) -> Any:
         """Return a source of batches with targets that are numbers (of classes, or in columns)."""
 
     def _target_scaling(self, y: Floats) -> tuple[float, tuple[float, ...]]:
@@ -81,15 +88,27 @@ class TaskLearner(LearnerMixin, TaskModel):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         Reporter(self, None, self.callbacks, self.verbose)  # raises before anything is read
+        if self.checkpoint is not None:
+            path = Path(self.checkpoint).absolute()
+            if not os.fspath(self.checkpoint) or path.is_dir() or not path.parent.is_dir():
+                raise FileNotFoundError(
+                    "checkpoint must be the path of a file in a folder that exists, "
+                    f"got {os.fspath(self.checkpoint)!r}."
+                )
         going_on = check_flag("warm_start", self.warm_start) and "_training" in vars(self)
         previous = self._training if going_on else None
         if previous is None and self.checkpoint is not None and os.path.exists(self.checkpoint):
             previous = self._read_checkpoint()
+            if isinstance(X, Stream) and StreamSource.is_state(previous.state.position):
+                with contextlib.suppress(ValueError):  # of another stream, which is noticed later
+                    X.restore(previous.state.position["begin"])
         validation = self.validation_fraction if self.early_stopping or len(self._mus()) > 1 else 0.0
         seed = previous.seed if previous is not None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        source = self._open_pairs(X, y, sample_weight, validation, seed, reset=previous is None)
+        source = self._open_pairs(X, y, sample_weight, validation, seed, previous)
         if previous is not None:
             self._check_continues(previous, source, from_file=not going_on)
+            if going_on:  # who calls again wants more, also after an early stop
+                previous = replace(previous, state=replace(previous.state, stopped=False, stale=0))
         with one_blas_thread():
             trainer = self._trainer(source, previous, seed)
             training = self._training
@@ -123,7 +142,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 n_iter=training.state.t,
                 n_signals=n_signals,
                 batch=len(batch.X),
-                objective=float(np.mean([step.objective for step in training.steps[-20:]])),
+                objective=float(np.nanmean([step.objective for step in training.steps[-20:]])),
                 nonzeros=None,
                 done=trainer.done,
             )
@@ -140,9 +159,10 @@ class TaskLearner(LearnerMixin, TaskModel):
         except BadSignalError:
             self._raise_bad(batch, source, training.state.t)
         except DivergedError as error:
+            if trainer.state is not None:  # the last good one
+                training.state = trainer.state
             raise DivergedError(
-                f"learning_rate={self.learning_rate} diverges: {error} Take a smaller one, for example "
-                f"{float(training.state.rhos[0]) / 10:.2g}, or 'auto'. The model before that step is kept."
+                f"learning_rate={self.learning_rate} diverges: {error} The model before that step is kept."
             ) from None
         assert trainer.state is not None
         training.steps.append(step)
@@ -189,6 +209,12 @@ class TaskLearner(LearnerMixin, TaskModel):
             return trainer
         start = self._start(inside, members[0].objective, seed, n_threads)
         try:
+            if len(members[0].objective.encode(start, inside.X[:1000], n_threads).encoded.indices) == 0:
+                warnings.warn(
+                    f"the codes of all signals are zero: lambda1={lambda1:.3g} is too large for them.",
+                    UserWarning,
+                    stacklevel=4,
+                )
             trainer.start([start] * len(members))
         except DivergedError as error:
             raise DivergedError(f"learning_rate='auto' found none: {error}") from None
@@ -203,7 +229,11 @@ class TaskLearner(LearnerMixin, TaskModel):
         self._check_parameters()
         previous = vars(self).get("_training")
         seed = previous.seed if previous is not None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        source = self._open_pairs(X, y, sample_weight, 0.0, seed, reset=previous is None)
+        if isinstance(X, Stream):
+            raise TypeError(
+                "X must be an array, got a stream: partial_fit(*stream.take_pairs(n)) learns from its next."
+            )
+        source = self._open_pairs(X, y, sample_weight, 0.0, seed, previous)
         with one_blas_thread():
             trainer = self._trainer(source, previous, seed)
             schedule = trainer.schedule
@@ -260,9 +290,17 @@ class TaskLearner(LearnerMixin, TaskModel):
         size = top * math.sqrt(float(np.square(X / top, dtype=np.float64).sum(axis=1).mean())) if top > 0 else 1.0
         c = 1.0 if isinstance(self._loss(), CodeLoss) else size
         s, offset = self._target_scaling(sample.y)
+        largest = LARGEST[X.dtype]
+        if not all(1 / largest < value < largest for value in (size, s)):
+            what, value = ("X", size) if not 1 / largest < size < largest else ("y", s)
+            raise ValueError(
+                f"{what} is of size {value:.1e}, too far from one to compute with in {X.dtype}: scale it or use "
+                "float64."
+            )
         lambda1 = LAMBDA1 * size if self.lambda1 is None else check_penalty("lambda1", self.lambda1)
-        nu = NU / max(1, n_labelled or UNKNOWN) * c * c if self.nu is None else check_penalty("nu", self.nu)
-        return Scaling(c, s, offset), lambda1, nu
+        degree = self._model().degree
+        nu = NU / max(1, n_labelled or UNKNOWN) * c ** (2 * degree) if self.nu is None else check_penalty("nu", self.nu)
+        return Scaling(c, s, offset, degree), lambda1, nu
 
     def _members(self, scaling: Scaling, lambda1: float, nu: float, n_features: int) -> list[Member]:
         coding = Coding(lambda1 / scaling.c, float(self.lambda2), bool(self.positive_code))
@@ -271,11 +309,11 @@ class TaskLearner(LearnerMixin, TaskModel):
             self._loss(),
             coding,
             self._parts(n_features),
-            nu=nu / scaling.c / scaling.c,
+            nu=nu / scaling.c ** (2 * scaling.degree),
             nu2=float(self.nu2) / scaling.s / scaling.s,
             fit_intercept=bool(self.fit_intercept),
         )
-        W = None if self.coef_set is None else _ScaledSet(self.coef_set, scaling.c / scaling.s)
+        W = None if self.coef_set is None else _ScaledSet(self.coef_set, scaling.of_model)
         sets = Sets(UnitBall(bool(self.positive_dictionary)), W, self.transform_set)
         return [Member(objective, sets, select) for select in self._selects()]
 
@@ -287,6 +325,7 @@ class TaskLearner(LearnerMixin, TaskModel):
             reconstruction=(scaling.c / scaling.s) ** 2,
             patience=self.n_iter_no_change if self.early_stopping else None,
             average=self.average,
+            relative_nu=self.nu is None,
         )
 
     def _read_checkpoint(self) -> Training:
@@ -305,7 +344,9 @@ class TaskLearner(LearnerMixin, TaskModel):
             raise storage.ModelFileError(f"checkpoint {path!r} is not sound: {error}.") from None
         theirs, ours = other.get_params(deep=False), self.get_params(deep=False)
         for name in ours:
-            if name in NOT_IN_CHECKPOINTS or (name == "random_state" and not isinstance(ours[name], int)):
+            if name in NOT_IN_CHECKPOINTS or not (hasattr(ours[name], "__array__") or can_be_written(ours[name])):
+                continue
+            if name == "random_state" and ours[name] is None:
                 continue
             if not _same(theirs[name], ours[name]):
                 raise ValueError(
@@ -362,9 +403,10 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64] | N
     """Return the weights of the samples as numbers that are not negative, None if there are none."""
     if sample_weight is None:
         return None
-    weights = np.asarray(sample_weight, np.float64)
+    weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape (n_samples,) = ({n_samples},), got {weights.shape}.")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
         raise ValueError("sample_weight must be finite, not negative, and not all zero.")
-    return weights
+    scaled: NDArray[np.float64] = weights / weights.max()
+    return scaled

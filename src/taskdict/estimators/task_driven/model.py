@@ -146,7 +146,11 @@ class TaskModel(TaskParameters, DictionaryEstimator):
                 raise ValueError(
                     f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first."
                 ) from None
-        return np.concatenate(blocks)
+        outputs = np.concatenate(blocks)
+        if not np.isfinite(outputs).all():
+            row = int(np.flatnonzero(~np.isfinite(outputs).all(axis=1))[0])
+            raise ValueError(f"X has a signal in row {row} that is too large to compute with in {outputs.dtype}.")
+        return outputs
 
     def _objective_outside(self, n_features: int) -> Objective:
         coding = Coding(self._training.lambda1, float(self.lambda2), bool(self.positive_code))

@@ -101,7 +101,7 @@ class TaskParameters:
                 raise ValueError(
                     f"loss must be one of {', '.join(map(repr, self._LOSSES))} or a loss, got {self.loss!r}."
                 )
-        elif not isinstance(self.loss, (Loss, CodeLoss)):
+        elif isinstance(self.loss, type) or not isinstance(self.loss, (Loss, CodeLoss)):
             raise TypeError(
                 "loss must be a string or have a method evaluate or evaluate_codes, see taskdict.losses, "
                 f"got {self.loss!r}."
@@ -120,6 +120,8 @@ class TaskParameters:
 
     def _sizes(self) -> list[int]:
         """Return the number of atoms of each dictionary of a model."""
+        if self.views is not None and (not isinstance(self.views, (list, tuple)) or len(self.views) == 0):
+            raise TypeError(f"views must be a list of slices or of lists of features, or None, got {self.views!r}.")
         several = self.n_components
         if isinstance(several, (Sequence, np.ndarray)) and not isinstance(several, str):
             sizes = [check_count("n_components", size) for size in several]

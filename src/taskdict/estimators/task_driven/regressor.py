@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 
 from taskdict import storage
 from taskdict.constraints import ConstraintSet
+from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.learning import TaskLearner, check_weights
 from taskdict.estimators.task_driven.sources import ArraySource, StreamSource
 from taskdict.losses import CodeLoss, Loss, SquaredLoss
@@ -37,8 +38,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm of the codes.
     nu : float or None, default=None
-        Weight of the squared norm of W. None is 0.1/n_samples for signals of norm one, and in proportion to their
-        squared norm otherwise.
+        Weight of the squared norm of W. None is 0.1 (1 − μ)/n_samples for signals of norm one; for others it goes with
+        the scores, so that the scale of the signals does not matter.
     loss : "squared" or a loss, default="squared"
         ½‖y − s‖² of the prediction s, or an object as in :mod:`taskdict.losses`.
     decision : {"linear", "bilinear"}, default="linear"
@@ -284,18 +285,35 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         if not isinstance(self._loss(), SquaredLoss):
             return 1.0, (0.0,) * y.shape[1]
         offset = y.mean(axis=0, dtype=np.float64) if self.fit_intercept else np.zeros(y.shape[1])
-        size = math.sqrt(float(np.square(y - offset, dtype=np.float64).sum(axis=1).mean()))
+        error = y - offset
+        top = float(np.abs(error).max(initial=0))
+        size = top * math.sqrt(float(np.square(error / top).sum(axis=1).mean())) if top > 0 else 0.0
         return size if size > 0 else 1.0, tuple(float(number) for number in offset)
 
-    def _open_pairs(self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, reset: bool) -> Any:
+    def _open_pairs(
+        self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, previous: Training | None
+    ) -> Any:
+        reset = previous is None
         if isinstance(X, Stream):
             if y is not None or sample_weight is not None:
                 raise TypeError(
                     "y and sample_weight must be None for a stream: taskdict.stream(source, y) has the targets."
                 )
+            if not X.has_targets:
+                raise TypeError(
+                    "X is a stream of signals only: taskdict.stream(source, y) makes one with targets; y is 'pairs' "
+                    "for an iterator that gives pairs (signals, targets)."
+                )
             if reset:
                 self._flat_and_targets = None
-            return StreamSource(X, self._check_targets, labels=False, validation=validation, use_unlabelled=False)
+            return StreamSource(
+                X,
+                self._check_targets,
+                labels=False,
+                validation=validation,
+                use_unlabelled=False,
+                position=None if previous is None else previous.state.position,
+            )
         X = self._check_signals(X, reset)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")

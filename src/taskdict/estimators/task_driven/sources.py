@@ -18,6 +18,7 @@ Floats = NDArray[Any]
 
 SAMPLE = 20_000  # signals that are held in memory to begin with, at most
 SAMPLE_BYTES = 1 << 28
+_MOST_EMPTY = 1000  # batches in a row without a signal to learn from
 
 
 def sample_size(width: int) -> int:
@@ -131,9 +132,25 @@ class ArraySource:
 class StreamSource:
     """Batches of a stream of pairs, in which unlabelled signals are mixed with the others.
 
-    `encode` maps the targets of a batch to numbers of classes, −1 for none, or to numbers, and `weigh` numbers of
-    classes to weights. The first signals are kept as the sample and given again, so that a stream that cannot go back
-    loses nothing.
+    The first signals are kept as the sample and given again, so that a stream that cannot go back loses nothing.
+
+    Parameters
+    ----------
+    stream : Stream
+        With targets.
+    encode : callable
+        Maps the targets of a batch to numbers of classes, −1 for none, or to numbers.
+    labels : bool
+        Whether targets are classes.
+    validation : float
+        Fraction of the first signals to keep for validation.
+    use_unlabelled : bool
+        Whether to give the signals without targets.
+    weigh : callable or None
+        Maps numbers of classes to weights.
+    position : dict or None
+        A state from which batches are to go on; the first signals are then those that they were before, if the stream
+        can go back to them.
     """
 
     def __init__(
@@ -145,44 +162,64 @@ class StreamSource:
         validation: float,
         use_unlabelled: bool,
         weigh: Callable[[Any], Any] | None = None,
+        position: Any = None,
     ) -> None:
         self._stream, self._encode, self._labels, self._weigh = stream, encode, labels, weigh
         self._use_unlabelled = use_unlabelled
+        if self.is_state(position) and stream.reads_like(position["begin"]):
+            stream.restore(position["begin"])
         self._begin = stream.state()
-        first = stream.take_pairs(1)  # tells the width
-        X, y = first
+        X, y = stream.take_pairs(1)  # tells the width
         most = sample_size(X.shape[1])
         wanted = most if stream.n_signals is None else min(most, stream.n_signals)
+        parts = [(X, y)]
         try:
-            while len(X) < wanted:
-                more, targets = stream.take_pairs(wanted - len(X))
-                X, y = np.concatenate([X, more]), np.concatenate([y, targets])
+            while (count := sum(len(part) for part, _ in parts)) < wanted:
+                parts.append(stream.take_pairs(wanted - count))
         except StreamEndedError:
             pass
-        self.n_features = X.shape[1]
-        n_held = int(validation * len(X))
+        X, y = np.concatenate([part for part, _ in parts]), np.concatenate([targets for _, targets in parts])
+        repeats = np.flatnonzero((X[1:] == X[0]).all(axis=1)) if stream.n_signals is None else np.empty(0, np.intp)
+        if len(repeats) > 0:  # an iterable that has started again: once is enough
+            X, y = X[: repeats[0] + 1], y[: repeats[0] + 1]
         self._cache = X, self._encode(y)
-        self._mean = 1.0
-        if weigh is not None:
-            known = self._cache[1][self._cache[1] >= 0]
-            self._mean = float(np.mean(weigh(known))) if len(known) > 0 else 1.0
-        self._given = n_held  # of the cache
-        self._n_held = n_held
-        self.n_labelled = stream.n_signals if stream.n_signals is not None else None
-        self.validation = self._batch(X[:n_held], self._cache[1][:n_held]) if n_held else None
+        X, numbers = self._cache
+        self.n_features = X.shape[1]
+        self.n_unlabelled = int((numbers < 0).sum()) if labels else 0
+        if self.n_unlabelled == len(X):
+            raise ValueError(f"the first {len(X)} signals of the stream are all unlabelled (-1).")
+        self._mean = 1.0 if weigh is None else float(np.mean(weigh(numbers[numbers >= 0])))
+        n_held = int(validation * len(X))
+        self._given = self._n_held = n_held  # of the cache
+        self._held = {row.tobytes() for row in X[:n_held]}  # a stream that starts again gives them again
+        self.n_labelled = stream.n_signals
+        self.validation = self._batch(X[:n_held], numbers[:n_held]) if n_held else None
 
     def sample(self) -> Batch:
         """Return the signals to begin with."""
         return self._batch(self._cache[0][self._n_held :], self._cache[1][self._n_held :])
 
     def take(self, n: int) -> Batch:
-        """Return the next n signals, those with targets and those without."""
-        X, y = self._cache[0][self._given : self._given + n], self._cache[1][self._given : self._given + n]
-        self._given += len(X)
-        if len(X) == 0:
-            X, targets = self._stream.take_pairs(n)
-            y = self._encode(targets)
-        return self._batch(X, y)
+        """Return the next n signals, those with targets and those without, but not those kept for validation."""
+        for _ in range(_MOST_EMPTY):
+            X, y = self._cache[0][self._given : self._given + n], self._cache[1][self._given : self._given + n]
+            self._given += len(X)
+            if len(X) == 0:
+                X, targets = self._stream.take_pairs(n)
+                if X.shape[1] != self.n_features:
+                    raise ValueError(
+                        f"a batch of the stream has {X.shape[1]} features per signal, but those before had "
+                        f"{self.n_features}. The model learned before it is kept."
+                    )
+                X = X.astype(self._cache[0].dtype, copy=False)
+                y = self._encode(targets)
+                if self._held:
+                    new = np.array([row.tobytes() not in self._held for row in X])
+                    X, y = X[new], y[new]
+            batch = self._batch(X, y)
+            if len(batch.X) > 0 or (batch.unlabelled is not None and len(batch.unlabelled) > 0):
+                return batch
+        raise ValueError(f"{_MOST_EMPTY} batches of the stream in a row had no signal to learn from.")
 
     def _batch(self, X: Floats, y: Any) -> Batch:
         others = None
@@ -198,22 +235,25 @@ class StreamSource:
         return f"{'unlabelled ' if unlabelled else ''}signal {row} of a batch of the stream"
 
     def state(self) -> dict[str, Any]:
-        """Return where the batches are: in the first signals or, after them, in the stream."""
+        """Return where the stream began, and where the batches are: in the first signals or later in the stream."""
         inside = self._given < len(self._cache[0])
-        return {"kind": "stream", "given": self._given, "stream": None if inside else self._stream.state()}
+        stream = None if inside else self._stream.state()
+        return {"kind": "stream", "begin": self._begin, "given": self._given, "stream": stream}
 
     def restore(self, state: dict[str, Any]) -> None:
-        """Go to where the batches were; a stream that is past it and cannot go back is read from where it is."""
-        try:
-            if state["stream"] is not None:
-                self._stream.restore(state["stream"])
-            self._given = state["given"]
-        except ValueError:
-            self._given = self._n_held
+        """Go to where the batches were."""
+        if state["stream"] is not None:
+            self._stream.restore(state["stream"])
+        self._given = state["given"]
+
+    @staticmethod
+    def is_state(state: Any) -> bool:
+        """Return whether `state` is that of such a source."""
+        return isinstance(state, dict) and state.get("kind") == "stream"
 
     def reads_like(self, state: Any) -> bool:
-        """Return whether `state` is that of a stream; whether it is the same one, its owner must know."""
-        return isinstance(state, dict) and state.get("kind") == "stream"
+        """Return whether `state` is surely that of a source with the same order."""
+        return self.is_state(state) and bool(state["begin"] == self._begin)
 
     def fingerprint(self) -> str:
         """Identify the data by the first signals."""

@@ -1,0 +1,55 @@
+"""Parameters of estimators as JSON: numbers, strings, None, slices, and lists, tuples and dicts of these."""
+
+from __future__ import annotations
+
+import numbers
+from typing import Any
+
+import numpy as np
+
+
+def can_be_written(value: Any) -> bool:
+    """Return whether a file can hold this value: functions, generators and other objects it cannot."""
+    try:
+        to_json(value)
+    except TypeError:
+        return False
+    return True
+
+
+def to_json(value: Any) -> Any:
+    """Return the value as what JSON can hold; raises TypeError for what it cannot."""
+    if isinstance(value, np.ndarray):
+        value = value[()] if value.ndim == 0 else value.tolist()
+    if value is None or isinstance(value, (bool, str)):
+        return value
+    if isinstance(value, np.bool_):
+        return bool(value)
+    if isinstance(value, numbers.Integral):
+        return int(value)
+    if isinstance(value, numbers.Real):
+        return float(value)
+    if isinstance(value, (list, tuple, range)):
+        kind = "tuple" if isinstance(value, tuple) else "list"
+        return {kind: [to_json(item) for item in value]}
+    if isinstance(value, slice):
+        return {"slice": [to_json(part) for part in (value.start, value.stop, value.step)]}
+    if isinstance(value, dict):
+        return {"dict": [[to_json(key), to_json(item)] for key, item in value.items()]}
+    raise TypeError(f"a file cannot hold {value!r}")
+
+
+def from_json(value: Any) -> Any:
+    """Return the value that `to_json` has described."""
+    if not isinstance(value, dict):
+        return value
+    ((kind, items),) = value.items()
+    if kind == "slice":
+        return slice(*items)
+    if kind == "dict":
+        return {from_json(key): from_json(item) for key, item in items}
+    if kind == "tuple":
+        return tuple(from_json(item) for item in items)
+    if kind == "list":
+        return [from_json(item) for item in items]
+    raise ValueError(f"its parameters have the unknown kind {kind!r}")
