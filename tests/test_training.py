@@ -13,7 +13,8 @@ from taskdict.gradients import Coding
 from taskdict.initialisation import fit_model
 from taskdict.losses import LogisticLoss, SquaredLoss
 from taskdict.models import LinearModel
-from taskdict.training import Member, Schedule, Trainer
+from taskdict.schedule import Schedule
+from taskdict.training import Member, Trainer
 
 N, M, P = 300, 10, 12
 SETS = Sets(UnitBall())
@@ -66,16 +67,21 @@ def test_steps_are_those_of_algorithm_1():
     assert made.done
 
 
-def test_average_of_the_last_tenth():
-    last, _ = trainer(Schedule(40, rho=0.7, average=False))
-    mean, _ = trainer(Schedule(40, rho=0.7))
+@pytest.mark.parametrize(("rho", "better"), [(30.0, True), (0.1, False)])
+def test_average_of_the_last_tenth_where_it_is_better(rho, better):
+    last, _ = trainer(Schedule(40, rho=rho, average=False))
+    mean, _ = trainer(Schedule(40, rho=rho))
     seen = []
     for batch in batches(40):
         last.step(batch)
         mean.step(batch)
-        seen.append(last.state.parameters[0].W)
-    np.testing.assert_allclose(mean.state.chosen[0].W, np.mean(seen[-4:], axis=0), atol=1e-14)
+        seen.append(last.state.parameters[0])
     assert mean.state.mean is None
+    average = Parameters(*(np.mean([getattr(p, name) for p in seen[-4:]], axis=0) for name in ("D", "W", "b")))
+    objective = mean.members[0].objective
+    values = [objective.evaluate(parameters, samples())[0] for parameters in (average, seen[-1])]
+    assert (values[0] < values[1]) == better
+    np.testing.assert_allclose(mean.state.chosen[0].W, average.W if better else seen[-1].W, atol=1e-12)
 
 
 @pytest.mark.parametrize("n_threads", [1, 2])

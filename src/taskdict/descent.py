@@ -203,7 +203,8 @@ def search_rho(
     """Return the ρ whose descent over the batches ends with the lowest value on the held-out samples.
 
     The paper's search: each candidate starts from the same parameters, sees the same batches and is given up when it
-    diverges. Candidates are relative to the size of the gradient at the start: powers of ten, then those beside the
+    diverges. What counts is the worst of three looks towards the end, so that one that jumps about does not win by
+    luck. Candidates are relative to the size of the gradient at the start: powers of ten, then those beside the
     best, a factor √10 apart. D and W share ρ, so signals should have a norm around one: with x → cx the best step for
     W goes with c⁻², that for D stays.
 
@@ -220,16 +221,20 @@ def search_rho(
     ends: dict[float, float] = {}
 
     def end(power: float) -> float:
-        """Return the value after a descent whose first step moves the dictionary by about 10^power times itself."""
+        """Return the value towards the end of a descent whose first step moves D by about 10^power times itself."""
         if power not in ends:
             rho = unit * 10.0**power
             descent = Descent(objective, sets, start, LearningRate(rho, len(batches) / 2), n_threads)
+            looks = {round(len(batches) * share) for share in (0.6, 0.8, 1.0)}
+            values = []
             try:
                 for batch in batches:
                     before_step()
                     if descent.step(batch) > limit:
                         raise DivergedError
-                ends[power] = objective.evaluate(descent.parameters, held_out, n_threads)[0]
+                    if descent.t in looks:
+                        values.append(objective.evaluate(descent.parameters, held_out, n_threads)[0])
+                ends[power] = max(values)
             except DivergedError:
                 ends[power] = np.inf
         return ends[power]

@@ -30,10 +30,12 @@ from taskdict.descent import (
     search_rho,
 )
 from taskdict.initialisation import fit_model
+from taskdict.schedule import Schedule
 
 Floats = NDArray[Any]
 
 SEARCH_STEPS = 100  # of each candidate for the learning rate, at most
+COMPARED = 5000  # samples on which the last parameters and their average are compared, at most
 HELD_OUT = 2000  # samples on which they are compared, at most
 RETRIES = 20  # times that a learning rate which was searched for is lowered when it diverges after all
 
@@ -68,39 +70,6 @@ class Member:
         if mu == 1:
             objective = replace(objective, nu=0.0, fit_intercept=False)
         return replace(self, objective=objective)
-
-
-@dataclass(frozen=True)
-class Schedule:
-    """How long to learn: `max_iter` batches for each μ, unless early stopping ends it."""
-
-    max_iter: int
-    mus: tuple[float, ...] = (0.0,)
-    rho: float | None = None  # None searches for it
-    t0: float | None = None  # None is max_iter / 10
-    reconstruction: float = 1.0  # weight of ℓu for μ = 1
-    patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
-    average: bool = True  # whether the result for a μ is the average of the parameters over its last tenth
-    relative_nu: bool = False  # whether ν is meant for μ = 0, and goes with 1 − μ
-
-    @property
-    def total(self) -> int:
-        """Number of batches in all."""
-        return self.max_iter * len(self.mus)
-
-    @property
-    def check_every(self) -> int:
-        """Batches between two looks at the validation part."""
-        return max(1, self.max_iter // 50)
-
-    def tail(self, t: int) -> int:
-        """Return how many batches of the last tenth for this μ the t-th batch completes, 0 if it is not one of them."""
-        inside = (t - 1) % self.max_iter + 1
-        return max(0, inside - self.max_iter + max(1, self.max_iter // 10))
-
-    def stage(self, t: int) -> int:
-        """Return which μ the batch after t batches is for; the last one after the end."""
-        return min(t // self.max_iter, len(self.mus) - 1)
 
 
 @dataclass(frozen=True)
@@ -218,7 +187,8 @@ class Trainer:
         state = replace(state, parameters=parameters, rhos=rhos, t=t, position=position, mean=mean)
         ended = t % schedule.max_iter == 0
         if ended and mean is not None:
-            state = replace(state, parameters=mean, mean=None)
+            chosen = tuple(self._for_each(lambda k: self._better(k, stage, mean[k], parameters[k])))
+            state = replace(state, parameters=chosen, mean=None)
         if ended and schedule.mus[stage] == 1:  # the task has had no say in W
             state = self._refit(state, stage)
         check = None
@@ -267,6 +237,15 @@ class Trainer:
     def _convex(self, k: int, stage: int) -> Objective:
         """Return what W minimises at fixed codes."""
         return (self._member(k, stage) if self.schedule.mus[stage] < 1 else self.members[k]).objective
+
+    def _better(self, k: int, stage: int, first: Parameters, second: Parameters) -> Parameters:
+        """Return the parameters of model k that have the lower objective on the sample."""
+        member = self._member(k, stage)
+        mine = member.batch(self.sample)
+        others = mine.unlabelled if mine.unlabelled is not None else mine.X[:0]
+        some = _part(mine, np.arange(min(len(mine.X), COMPARED)), others[:COMPARED])
+        values = [member.objective.evaluate(p, some, self._threads_each)[0] for p in (first, second)]
+        return first if values[0] <= values[1] else second
 
     def _limit_of(self, k: int, state: State, stage: int, batch: Batch) -> float:
         """Return the value on a batch above which model k has diverged."""

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
-from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.metaestimators import available_if
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
@@ -17,8 +15,9 @@ from sklearn.utils.validation import check_is_fitted, column_or_1d
 from taskdict import storage
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
-from taskdict.estimators.task_driven.learning import TaskLearner, check_weights, warn_unlabelled
-from taskdict.estimators.task_driven.sources import ArraySource, StreamSource
+from taskdict.estimators.task_driven.labels import class_numbers, class_weigher, different_labels, find_classes
+from taskdict.estimators.task_driven.learning import TaskLearner
+from taskdict.estimators.task_driven.sources import ArraySource, StreamSource, check_weights, warn_unlabelled
 from taskdict.estimators.task_driven.targets import ClassCoding, class_coding
 from taskdict.losses import CodeLoss, Loss
 from taskdict.streams import Stream
@@ -101,8 +100,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
         several on a sample and takes the one that ends with the lowest objective on held-out samples.
     average : bool, default=True
-        Whether the result is the average of the parameters over the last tenth of the batches, which costs nothing and
-        does no harm; False gives the last ones, Algorithm 1 to the letter.
+        Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
+        objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.
     dictionary_init : array of shape (n_components, n_features) or None, default=None
         Atoms to start from. None learns them first, without targets.
     early_stopping : bool, default=False
@@ -288,7 +287,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         first = "_training" not in vars(self)
         if first and classes is None:
             raise ValueError("classes must be passed in the first call of partial_fit: all labels that there will be.")
-        if not first and classes is not None and not np.array_equal(_labels(classes), self.classes_):
+        if not first and classes is not None and not np.array_equal(different_labels(classes), self.classes_):
             raise ValueError(
                 f"classes={np.asarray(classes).tolist()} is not the same as in the first call: "
                 f"{self.classes_.tolist()}."
@@ -394,14 +393,14 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
                     "an iterator that gives pairs (signals, labels)."
                 )
             if reset:
-                self.classes_ = self._find_classes(getattr(X, "targets", None))
+                self.classes_ = find_classes(getattr(X, "targets", None), self._given_classes)
             source = StreamSource(
                 X,
-                self._encode_labels,
+                lambda labels: class_numbers(labels, self.classes_),
                 labels=True,
                 validation=validation,
                 use_unlabelled=unlabelled,
-                weigh=self._weigher(),
+                weigh=class_weigher(self.class_weight, self.classes_),
                 position=None if previous is None else previous.state.position,
             )
             if source.n_unlabelled > 0 and not unlabelled:
@@ -418,76 +417,20 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         check_classification_targets(y)
         weights = check_weights(sample_weight, X.shape[0])
         if reset:
-            self.classes_ = self._find_classes(y if weights is None else y[weights > 0])
-        numbers = self._encode_labels(y, weights)
+            self.classes_ = find_classes(y if weights is None else y[weights > 0], self._given_classes)
+        numbers = class_numbers(y, self.classes_, weights)
         counted = np.ones(len(y), bool) if weights is None else weights > 0
         count = int(((numbers < 0) & counted).sum())
         if not (numbers[counted] >= 0).any():
             raise ValueError("y must have labels, but all are -1 (unlabelled).")
         if count > 0 and not unlabelled:
             warn_unlabelled(count)
-        weigh = self._weigher()
+        weigh = class_weigher(self.class_weight, self.classes_)
         if weigh is not None:
             weights = np.where(numbers >= 0, weigh(numbers), 1) * (1 if weights is None else weights)
         return ArraySource(
             X, numbers, weights, labels=True, validation=validation, use_unlabelled=unlabelled, seed=seed
         )
-
-    def _find_classes(self, y: Any) -> NDArray[Any]:
-        """Return the labels, without that of unlabelled signals."""
-        if self._given_classes is not None:
-            classes = _labels(self._given_classes)
-        elif y is None:
-            raise ValueError("classes must be passed to fit a stream whose labels are not known before.")
-        else:
-            classes = _labels(y)
-        if len(classes) < 2:
-            raise ValueError(
-                f"y must have at least two classes, got {len(classes)} class ({', '.join(map(str, classes))}). "
-                "Unlabelled signals (-1) do not count."
-            )
-        return classes
-
-    def _encode_labels(self, y: Any, weights: NDArray[Any] | None = None) -> NDArray[np.intp]:
-        """Return the numbers of the classes, −1 for unlabelled signals."""
-        y = np.asarray(y)
-        numeric = y.dtype.kind in "iufb"
-        if numeric != (self.classes_.dtype.kind in "iufb"):
-            raise ValueError(f"y has labels of dtype {y.dtype}, but the classes are {self.classes_.tolist()}.")
-        numbers = np.searchsorted(self.classes_, y)
-        numbers[numbers == len(self.classes_)] = 0
-        known = self.classes_[numbers] == y
-        none = (y == -1) if numeric and y.dtype.kind != "u" else np.zeros(len(y), bool)
-        if weights is not None:  # samples that do not count may have any label
-            none = none | (weights == 0)
-        if not (known | none).all():
-            raise ValueError(
-                f"y has the label {y[~(known | none)][0]}, which is not among the classes {self.classes_.tolist()}."
-            )
-        return np.where(known, numbers, -1)
-
-    def _weigher(self) -> Callable[[NDArray[np.intp]], NDArray[np.float64]] | None:
-        """Return a function of class numbers that gives weights, "balanced" on those that it is first called with."""
-        if self.class_weight is None:
-            return None
-        weights: NDArray[np.float64] | None = None
-
-        def weigh(numbers: NDArray[np.intp]) -> NDArray[np.float64]:
-            nonlocal weights
-            if weights is None:
-                labels = self.classes_[numbers[numbers >= 0]] if isinstance(self.class_weight, str) else self.classes_
-                present = np.unique(labels)
-                weights = np.ones(len(self.classes_))
-                found = compute_class_weight(self.class_weight, classes=present, y=labels)
-                weights[np.searchsorted(self.classes_, present)] = found
-                if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-                    raise ValueError(
-                        "class_weight must be finite, not negative and not all zero, got "
-                        f"{dict(zip(self.classes_.tolist(), weights.tolist(), strict=True))}."
-                    )
-            return weights[numbers]
-
-        return weigh
 
     def _take_targets_of(self, other: Any) -> None:
         self.classes_ = other.classes_
@@ -512,14 +455,3 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         super()._set_learned(arrays, learned)
         if len(arrays["rhos"]) != len(self._selects()) or arrays["b"].shape[1] != self._n_outputs():
             raise ValueError("its arrays do not fit its classes")
-
-
-def _labels(y: Any) -> NDArray[Any]:
-    """Return the different labels, without −1 unless there is only 1 beside it."""
-    y = np.asarray(y)
-    if y.dtype.kind not in "iufbUSO":
-        raise TypeError(f"y must have labels that are numbers or strings, got dtype {y.dtype}.")
-    labels = np.unique(y)
-    if labels.dtype.kind in "if" and -1 in labels and not np.array_equal(labels, [-1, 1]):
-        labels = labels[labels != -1]
-    return labels

@@ -31,8 +31,9 @@ from taskdict.gradients import Coding
 from taskdict.initialisation import learn_dictionary, start_transform
 from taskdict.losses import CodeLoss
 from taskdict.progress import Reporter
+from taskdict.schedule import Schedule
 from taskdict.streams import Stream, StreamEndedError
-from taskdict.training import Member, Schedule, Trainer
+from taskdict.training import Member, Trainer
 
 Floats = NDArray[Any]
 
@@ -387,26 +388,3 @@ def _same(a: Any, b: Any) -> bool:
         except (TypeError, ValueError):
             return False
     return bool(a == b)
-
-
-def warn_unlabelled(count: int) -> None:
-    """Say that signals without targets are of no use."""
-    warnings.warn(
-        f"y has {count} unlabelled signals (-1), but mu is 0: they are not used. With mu > 0 the dictionary learns "
-        "from them too.",
-        UserWarning,
-        stacklevel=5,
-    )
-
-
-def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64] | None:
-    """Return the weights of the samples as numbers that are not negative, None if there are none."""
-    if sample_weight is None:
-        return None
-    weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
-    if weights.shape != (n_samples,):
-        raise ValueError(f"sample_weight must have shape (n_samples,) = ({n_samples},), got {weights.shape}.")
-    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
-        raise ValueError("sample_weight must be finite, not negative, and not all zero.")
-    scaled: NDArray[np.float64] = weights / weights.max()
-    return scaled

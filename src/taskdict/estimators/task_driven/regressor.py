@@ -13,8 +13,8 @@ from sklearn.base import RegressorMixin
 from taskdict import storage
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
-from taskdict.estimators.task_driven.learning import TaskLearner, check_weights
-from taskdict.estimators.task_driven.sources import ArraySource, StreamSource
+from taskdict.estimators.task_driven.learning import TaskLearner
+from taskdict.estimators.task_driven.sources import ArraySource, StreamSource, check_weights
 from taskdict.losses import CodeLoss, Loss, SquaredLoss
 from taskdict.streams import Stream
 
@@ -77,8 +77,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
         several on a sample and takes the one that ends with the lowest objective on held-out samples.
     average : bool, default=True
-        Whether the result is the average of the parameters over the last tenth of the batches, which costs nothing and
-        does no harm; False gives the last ones, Algorithm 1 to the letter.
+        Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
+        objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.
     dictionary_init : array of shape (n_components, n_features) or None, default=None
         Atoms to start from. None learns them first, without targets.
     early_stopping : bool, default=False

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import warnings
 from collections.abc import Callable
 from typing import Any
 
@@ -277,3 +278,26 @@ def _split(
         f"validation_fraction={fraction} of {len(rows)} samples with targets leaves none on one side: "
         "bring more samples or change the fraction."
     )
+
+
+def warn_unlabelled(count: int) -> None:
+    """Say that signals without targets are of no use."""
+    warnings.warn(
+        f"y has {count} unlabelled signals (-1), but mu is 0: they are not used. With mu > 0 the dictionary learns "
+        "from them too.",
+        UserWarning,
+        stacklevel=5,
+    )
+
+
+def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64] | None:
+    """Return the weights of the samples as numbers that are not negative, None if there are none."""
+    if sample_weight is None:
+        return None
+    weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
+    if weights.shape != (n_samples,):
+        raise ValueError(f"sample_weight must have shape (n_samples,) = ({n_samples},), got {weights.shape}.")
+    if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
+        raise ValueError("sample_weight must be finite, not negative, and not all zero.")
+    scaled: NDArray[np.float64] = weights / weights.max()
+    return scaled
