@@ -122,7 +122,7 @@ def test_a_searched_rate_that_diverges_later_is_lowered():
     objective = Objective(LinearModel(), loss, Coding(0.05, 0.01), nu=1e-3)
     made, _ = trainer(Schedule(10), [Member(objective, SETS, everything)])
     rho = made.state.rhos[0]
-    loss.left = 3
+    loss.left = 6  # four of them to see what is usual
     for batch in batches(10):
         made.step(batch)
     assert made.state.rhos[0] == pytest.approx(rho / 10)
@@ -132,7 +132,7 @@ def test_a_given_rate_that_diverges_is_an_error_and_the_last_good_parameters_are
     loss = Breaks(10**9, times=10**9)
     objective = Objective(LinearModel(), loss, Coding(0.05, 0.01), nu=1e-3)
     made, _ = trainer(Schedule(10, rho=0.1), [Member(objective, SETS, everything)])
-    loss.left = 4  # two of them to see what is usual
+    loss.left = 6  # four of them to see what is usual
     todo = list(batches(3))
     made.step(todo[0])
     before = made.state.parameters
@@ -214,3 +214,17 @@ def test_state_is_frozen():
     made, _ = trainer(Schedule(3, rho=0.1))
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.state.t = 5
+
+
+def test_rare_heavy_samples_are_no_divergence():
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(0.05, 0.01), nu=1e-3)
+    made, _ = trainer(Schedule(20), [Member(objective, SETS, everything)])
+    weights = np.full(N, 1e-6)
+    weights[7] = 1.0
+    made.sample = dataclasses.replace(made.sample, weights=weights)
+    rho = made.state.rhos[0]
+    light, heavy = np.arange(10, 60), np.arange(0, 50)
+    whole = made.sample
+    for rows in (light, light, heavy, light, heavy):
+        made.step(Batch(np.ascontiguousarray(whole.X[rows]), whole.y[rows], weights[rows]))
+    assert made.state.rhos[0] == rho

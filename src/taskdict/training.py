@@ -35,7 +35,7 @@ from taskdict.schedule import Schedule
 Floats = NDArray[Any]
 
 SEARCH_STEPS = 100  # of each candidate for the learning rate, at most
-COMPARED = 5000  # samples on which the last parameters and their average are compared, at most
+COMPARED = 5000  # samples on which parameters are compared, at most
 HELD_OUT = 2000  # samples on which they are compared, at most
 RETRIES = 20  # times that a learning rate which was searched for is lowered when it diverges after all
 
@@ -238,22 +238,30 @@ class Trainer:
         """Return what W minimises at fixed codes."""
         return (self._member(k, stage) if self.schedule.mus[stage] < 1 else self.members[k]).objective
 
+    def _some(self, member: Member) -> Batch:
+        """Return some of the sample as a model sees it."""
+        mine = member.batch(self.sample)
+        others = mine.unlabelled if mine.unlabelled is not None else mine.X[:0]
+        return _part(mine, np.arange(min(len(mine.X), COMPARED)), others[:COMPARED])
+
     def _better(self, k: int, stage: int, first: Parameters, second: Parameters) -> Parameters:
         """Return the parameters of model k that have the lower objective on the sample."""
         member = self._member(k, stage)
-        mine = member.batch(self.sample)
-        others = mine.unlabelled if mine.unlabelled is not None else mine.X[:0]
-        some = _part(mine, np.arange(min(len(mine.X), COMPARED)), others[:COMPARED])
+        some = self._some(member)
         values = [member.objective.evaluate(p, some, self._threads_each)[0] for p in (first, second)]
         return first if values[0] <= values[1] else second
 
     def _limit_of(self, k: int, state: State, stage: int, batch: Batch) -> float:
-        """Return the value on a batch above which model k has diverged."""
+        """Return the value on a batch above which model k has diverged: far more than at the start or with W = 0."""
         member, parameters = self._member(k, stage), state.parameters[k]
-        mine = member.batch(batch)
         blind = replace(parameters, W=0 * parameters.W, b=0 * parameters.b)
-        values = [abs(member.objective.evaluate(p, mine, self._threads_each)[0]) for p in (parameters, blind)]
-        return DIVERGED * max(*values, 1e-30) if len(mine.X) > 0 else np.inf
+        values = [
+            abs(member.objective.evaluate(p, mine, self._threads_each)[0])
+            for p in (parameters, blind)
+            for mine in (member.batch(batch), self._some(member))
+            if len(mine.X) > 0
+        ]
+        return DIVERGED * max(values) if values else np.inf
 
     def _step_of(self, k: int, state: State, stage: int, batch: Batch) -> tuple[Parameters, float, float]:
         """Take one step with model k; return its parameters, the value before, and the learning rate."""
