@@ -2,11 +2,12 @@
 
 from importlib.metadata import version as _version
 
-from taskdict import constraints, losses, streams
+from taskdict import constraints, datasets, losses, streams
 from taskdict.coding import Report, Status, sparse_encode
 from taskdict.descent import DivergedError
 from taskdict.estimators import (
     DictionaryLearning,
+    ImageClassifier,
     SparseCoder,
     TaskDrivenClassifier,
     TaskDrivenRegressor,
@@ -23,6 +24,7 @@ __version__ = _version("taskdict")
 __all__ = [
     "DictionaryLearning",
     "DivergedError",
+    "ImageClassifier",
     "ModelFileError",
     "Progress",
     "ProgressLine",
@@ -34,6 +36,7 @@ __all__ = [
     "UnitNorm",
     "__version__",
     "constraints",
+    "datasets",
     "load",
     "losses",
     "sparse_encode",

@@ -1,26 +1,36 @@
-"""The command line: ``taskdict demo``."""
+"""The command line: ``taskdict demo``, ``taskdict reproduce`` and ``taskdict predict``."""
 
 from __future__ import annotations
 
 import argparse
 import sys
-import time
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
-
-import numpy as np
-from numpy.typing import NDArray
-
-TILE = 5  # pixels on the screen per pixel of an atom
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     parser = argparse.ArgumentParser(prog="taskdict", description="Sparse dictionaries tuned to a task.")
     parser.add_argument("--version", action="version", version=f"taskdict {version('taskdict')}")
-    commands = parser.add_subparsers(dest="command", required=True)
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for add in (add_demo, add_reproduce, add_predict):
+        add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except KeyboardInterrupt:
+        print("interrupted", file=sys.stderr)
+        return 130
+    except (OSError, ImportError, ValueError, TypeError, RuntimeError) as error:
+        print(f"taskdict: {error}", file=sys.stderr)
+        return 1
+    return 0
+
+
+def add_demo(commands: Any) -> None:
+    """Add ``taskdict demo``."""
     demo = commands.add_parser(
         "demo",
         help="learn to tell handwritten digits apart, and see how tuning the dictionary helps",
@@ -28,76 +38,127 @@ def main(arguments: Sequence[str] | None = None) -> int:
     )
     demo.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
     demo.add_argument("--output", type=Path, default=Path("taskdict-demo.png"), help="the picture to save, a .png file")
-    options = parser.parse_args(arguments)
-    try:
-        return run_demo(options.seed, options.output)
-    except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
-        return 130
-    except (OSError, ImportError, ValueError) as error:
-        print(f"taskdict: {error}", file=sys.stderr)
-        return 1
+    demo.set_defaults(run=run_demo)
 
 
-def run_demo(seed: int, output: Path) -> int:
-    """Compare pixels, unsupervised codes and task-driven codes on the digits."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError('the picture needs Pillow: pip install "taskdict[images]"') from None
-    if output.suffix.lower() != ".png":
-        raise ValueError(f"--output must be the name of a .png file, got {str(output)!r}.")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"--output must be in a folder that exists, but there is no {str(output.parent)!r}.")
-    if seed < 0:
-        raise ValueError(f"--seed must be at least 0, got {seed}.")
-    from sklearn.datasets import load_digits
-    from sklearn.linear_model import LogisticRegression
-    from sklearn.model_selection import train_test_split
+def run_demo(options: argparse.Namespace) -> None:
+    """Run ``taskdict demo``."""
+    from taskdict.experiments import demo
+
+    demo.run(options.seed, options.output)
+
+
+def add_reproduce(commands: Any) -> None:
+    """Add ``taskdict reproduce digits``."""
+    reproduce = commands.add_parser("reproduce", help="do an experiment of the paper again")
+    experiments = reproduce.add_subparsers(required=True, metavar="experiment")
+    digits = experiments.add_parser(
+        "digits",
+        help="handwritten digits: Table 1, or with --semi-supervised the errors with few labels",
+        description="Handwritten digits, as in Section 5.2 of the paper: errors of unsupervised and of task-driven "
+        "dictionaries (Table 1), or with --semi-supervised the errors with few labels. What is done is kept in the "
+        "output folder: after a break, the same command goes on.",
+    )
+    digits.add_argument(
+        "--semi-supervised", action="store_true", help="the second experiment: few labels, μ from 1 to 0"
+    )
+    digits.add_argument("--quick", action="store_true", help="a small version, about two minutes")
+    digits.add_argument("--data-set", choices=("mnist", "usps", "bundled"), default="mnist", help="default: mnist")
+    digits.add_argument(
+        "--data", help="folder with mnist/ and usps/ (default: TASKDICT_DATA, then a cache, then download)"
+    )
+    digits.add_argument(
+        "--output", type=Path, help="folder for the record, models and pictures (default: by experiment)"
+    )
+    digits.add_argument(
+        "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: bent digits, averages, nine looks"
+    )
+    digits.add_argument("--sizes", type=positive, nargs="+", help="numbers of atoms p (default: 50 100 200 300)")
+    digits.add_argument(
+        "--iterations", type=positive, help="batches of 200, for each μ if semi-supervised (default: as in the paper)"
+    )
+    digits.add_argument("--seeds", type=natural, nargs="+", help="seeds, or draws of the labels (default: 0, or 0 1 2)")
+    digits.add_argument("--lambda1", type=float, nargs="+", help="weights of the ℓ1 norm to choose from")
+    digits.add_argument("--nu", type=float, nargs="+", help="weights of the penalty on the model to choose from")
+    digits.add_argument("--bend", type=float, nargs="+", help="displacements in pixels to choose from (recipe: ours)")
+    digits.add_argument("--labels", type=positive, nargs="+", help="numbers of labels (default: 300 1000 5000)")
+    digits.add_argument("--threads", type=positive, help="cores to use (default: all)")
+    digits.set_defaults(run=run_digits)
+
+
+def run_digits(options: argparse.Namespace) -> None:
+    """Run ``taskdict reproduce digits``."""
+    from taskdict.experiments import digits_report
+
+    semi = options.semi_supervised
+    settings = (digits_report.semi_supervised_settings if semi else digits_report.table_1_settings)(options)
+    words = ["digits", options.data_set, "semi-supervised" if semi else options.recipe or "paper"]
+    folder = options.output or Path("-".join(["taskdict", *words, *(["quick"] if options.quick else [])]))
+    digits_report.report(settings, folder, data=options.data, n_threads=options.threads)
+
+
+def add_predict(commands: Any) -> None:
+    """Add ``taskdict predict``."""
+    predict = commands.add_parser(
+        "predict",
+        help="apply a saved model",
+        description="Apply a model that its method save has written, and print one prediction per line.",
+    )
+    predict.add_argument(
+        "model", type=Path, help="file of a TaskDrivenClassifier, TaskDrivenRegressor or ImageClassifier"
+    )
+    predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with pictures")
+    predict.add_argument("--output", type=Path, help="write the predictions to this .npy file instead")
+    predict.set_defaults(run=run_predict)
+
+
+def run_predict(options: argparse.Namespace) -> None:
+    """Run ``taskdict predict``."""
+    import numpy as np
 
     import taskdict as td
 
-    begin = time.monotonic()
-    X, y = load_digits(return_X_y=True)
-    X = td.UnitNorm().fit_transform(X)
-    train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
-    print(f"Handwritten digits, 8 × 8 pixels: {len(train)} to learn from, {len(test)} to be told apart.")
-
-    def show(text: str, predicted: NDArray[Any]) -> None:
-        wrong = int((predicted != y_test).sum())
-        print(f"  {text:<58} {100 * wrong / len(y_test):5.1f} %  ({wrong} wrong)", flush=True)
-
-    pixels = LogisticRegression(C=100.0, max_iter=1000).fit(train, y_train)
-    show("(a) a linear model on the pixels", pixels.predict(test))
-
-    settings: dict[str, Any] = {"n_components": 30, "lambda1": 0.15, "random_state": seed}
-    unsupervised = td.DictionaryLearning(**settings).fit(train)
-    codes = LogisticRegression(C=100.0, max_iter=1000).fit(unsupervised.transform(train), y_train)
-    show("(b) the same on sparse codes, unsupervised dictionary", codes.predict(unsupervised.transform(test)))
-
-    model = td.TaskDrivenClassifier(
-        **settings, multi_class="softmax", dictionary_init=unsupervised.components_, verbose=1
-    )
-    model.fit(train, y_train)
-    show("(c) dictionary and model tuned to the task together", model.predict(test))
-
-    shown = [_tiles(atoms) for atoms in (unsupervised.components_, model.components_)]
-    gap = np.full((shown[0].shape[0], 6 * TILE), 255, np.uint8)
-    Image.fromarray(np.concatenate([shown[0], gap, shown[1]], axis=1)).save(output)
-    print(f"saved {output}: the {len(model.components_)} atoms before (left) and after")
-    print(f"took {time.monotonic() - begin:.0f} seconds")
-    return 0
+    model = td.load(options.model)
+    if not hasattr(model, "predict"):
+        raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which predicts nothing.")
+    try:
+        signals = np.load(options.signals, allow_pickle=False)
+    except (ValueError, EOFError) as error:
+        raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers: {error}") from None
+    predicted = model.predict(signals)
+    if options.output is None:
+        np.savetxt(sys.stdout, np.atleast_1d(predicted), fmt="%s")
+        return
+    if not options.output.absolute().parent.is_dir():
+        raise FileNotFoundError(
+            f"--output must be in a folder that exists, but there is no {str(options.output.parent)!r}."
+        )
+    temporary = options.output.with_name(f".{options.output.name}.part")
+    with temporary.open("wb") as file:
+        np.save(file, predicted)
+    temporary.replace(options.output)
+    print(f"saved {options.output}: {len(predicted)} predictions")
 
 
-def _tiles(atoms: NDArray[Any], columns: int = 10) -> NDArray[np.uint8]:
-    """Return a picture of 8 × 8 atoms, grey where they are zero."""
-    rows = -(-len(atoms) // columns)
-    picture = np.full((rows * 9 + 1, columns * 9 + 1), 255, np.uint8)
-    for k, atom in enumerate(atoms):
-        top, left = 9 * (k // columns) + 1, 9 * (k % columns) + 1
-        grey = 127.5 * (1 + atom / max(np.abs(atom).max(), 1e-12))
-        picture[top : top + 8, left : left + 8] = np.round(grey).reshape(8, 8)
-    return np.kron(picture, np.ones((TILE, TILE), np.uint8))
+def positive(text: str) -> int:
+    """Return a whole number above zero."""
+    return at_least(1, text)
+
+
+def natural(text: str) -> int:
+    """Return a whole number from zero on."""
+    return at_least(0, text)
+
+
+def at_least(least: int, text: str) -> int:
+    """Return a whole number from `least` on."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least} on, got {text!r}")
+    return number
 
 
 if __name__ == "__main__":

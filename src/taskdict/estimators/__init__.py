@@ -6,14 +6,24 @@ from typing import Any
 from taskdict import storage
 from taskdict.estimators._base import DictionaryEstimator
 from taskdict.estimators.dictionary_learning import DictionaryLearning
+from taskdict.estimators.image_classifier import ImageClassifier
 from taskdict.estimators.sparse_coder import SparseCoder
 from taskdict.estimators.task_driven import TaskDrivenClassifier, TaskDrivenRegressor
 from taskdict.estimators.unit_norm import UnitNorm
 
-__all__ = ["DictionaryLearning", "SparseCoder", "TaskDrivenClassifier", "TaskDrivenRegressor", "UnitNorm", "load"]
+__all__ = [
+    "DictionaryLearning",
+    "ImageClassifier",
+    "SparseCoder",
+    "TaskDrivenClassifier",
+    "TaskDrivenRegressor",
+    "UnitNorm",
+    "load",
+]
 
-_CLASSES: dict[str, type[DictionaryEstimator]] = {
-    cls.__name__: cls for cls in (DictionaryLearning, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor)
+_CLASSES: dict[str, type[DictionaryEstimator] | type[ImageClassifier]] = {
+    cls.__name__: cls
+    for cls in (DictionaryLearning, ImageClassifier, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor)
 }
 
 

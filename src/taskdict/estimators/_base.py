@@ -64,6 +64,10 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
         path : str or path
             Name of the file.
         """
+        storage.write(path, type(self).__name__, *self._to_file())
+
+    def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return the model as arrays and as what JSON can hold."""
         check_is_fitted(self)
         parameters: dict[str, Any] = {}
         arrays, learned = self._learned()
@@ -83,7 +87,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Bas
             self._from_file(*storage.as_read(arrays, document))
         except (ValueError, TypeError, KeyError) as error:
             raise ValueError(f"the model cannot be saved with these parameters: {error}") from None
-        storage.write(path, type(self).__name__, arrays, document)
+        return arrays, document
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
+from taskdict._normalise import unit_norm
 from taskdict._validation import check_flag
 
 
@@ -74,14 +75,7 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: 
             norms = np.sqrt(np.bincount(rows, scaled.astype(np.float64) ** 2, minlength=X.shape[0]))
             X.data = (scaled / np.where(norms > 0, norms, 1)[rows]).astype(X.dtype)
             return X
-        wide = np.abs(X).max(axis=1, keepdims=True, initial=0)
-        rows = X / np.where(wide > 0, wide, 1)  # neither squares nor sums leave the range of the dtype
-        if self.center:
-            rows = rows - rows.mean(axis=1, keepdims=True)
-        norms = np.linalg.norm(rows, axis=1, keepdims=True)
-        constant = norms <= 8 * np.finfo(rows.dtype).eps * np.sqrt(X.shape[1])  # nothing but rounding is left
-        unit: NDArray[Any] = np.where(constant, 0, rows / np.where(constant, 1, norms)).astype(X.dtype)
-        return unit
+        return unit_norm(X, self.center)
 
     def _check(self, X: Any, reset: bool) -> Any:
         check_flag("center", self.center)

@@ -15,10 +15,20 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 
 from taskdict.streams._base import Stream, StreamEndedError, dense_batch
+from taskdict.streams._images import ImageStream
 from taskdict.streams._iterated import IteratorStream
 from taskdict.streams._stored import ArrayStream, FileStream
 
-__all__ = ["ArrayStream", "FileStream", "IteratorStream", "Stream", "StreamEndedError", "dense_batch", "stream"]
+__all__ = [
+    "ArrayStream",
+    "FileStream",
+    "ImageStream",
+    "IteratorStream",
+    "Stream",
+    "StreamEndedError",
+    "dense_batch",
+    "stream",
+]
 
 
 def stream(

@@ -20,6 +20,30 @@ from taskdict.streams._base import State, Stream, check_state
 _CHUNK = 8192  # places of the random order that are computed at once
 
 
+class Order:
+    """The endless random order of n things, a new one each time round; it is computed, not stored."""
+
+    def __init__(self, n: int, seed: int) -> None:
+        self.n, self.seed = n, seed
+        self._chunk: tuple[int, NDArray[np.int64]] | None = None
+
+    def rows(self, position: int, count: int) -> NDArray[np.int64]:
+        """Return what is at places position to position + count."""
+        parts = []
+        while count > 0:
+            epoch, place = divmod(position, self.n)
+            number, start = divmod(place, _CHUNK)
+            key = epoch * (self.n // _CHUNK + 1) + number
+            if self._chunk is None or self._chunk[0] != key:
+                places = np.arange(number * _CHUNK, min(self.n, (number + 1) * _CHUNK))
+                self._chunk = key, permuted(places, self.n, [self.seed, epoch])
+            part = self._chunk[1][start : start + count]
+            parts.append(part)
+            position += len(part)
+            count -= len(part)
+        return np.concatenate(parts)
+
+
 class _Shuffled(Stream):
     """A stream of n_signals rows in a new random order each time round."""
 
@@ -33,19 +57,18 @@ class _Shuffled(Stream):
         if n_signals == 0:
             raise ValueError("a stream needs at least one signal, got n_samples=0.")
         self.n_signals = n_signals
-        self.targets = _open_targets(y, n_signals)
+        self.targets = open_targets(y, n_signals)
         self.has_targets = self.targets is not None
-        self._seed = int(check_random_state(random_state).randint(2**31 - 1))
+        self._order = Order(n_signals, int(check_random_state(random_state).randint(2**31 - 1)))
         self._position = 0  # signals given since the beginning
         self._last: NDArray[np.int64] = np.empty(0, np.int64)  # the rows that were last given
-        self._chunk: tuple[int, NDArray[np.int64]] | None = None
 
     @abstractmethod
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         """Return these rows of the source, in any order."""
 
     def _read(self, n: int) -> Any:
-        self._last = self._order(self._position, n)
+        self._last = self._order.rows(self._position, n)
         batch = self._rows(self._last)
         self._position += n
         return batch
@@ -60,30 +83,14 @@ class _Shuffled(Stream):
 
     def reads_like(self, state: State | None) -> bool:
         """Return whether the seed and the number of signals are the same."""
-        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._seed, self.n_signals)
-
-    def _order(self, position: int, n: int) -> NDArray[np.int64]:
-        """Return the rows at places position to position + n of the endless random order."""
-        parts = []
-        while n > 0:
-            epoch, place = divmod(position, self.n_signals)
-            number, start = divmod(place, _CHUNK)
-            key = epoch * (self.n_signals // _CHUNK + 1) + number
-            if self._chunk is None or self._chunk[0] != key:
-                places = np.arange(number * _CHUNK, min(self.n_signals, (number + 1) * _CHUNK))
-                self._chunk = key, permuted(places, self.n_signals, [self._seed, epoch])
-            part = self._chunk[1][start : start + n]
-            parts.append(part)
-            position += len(part)
-            n -= len(part)
-        return np.concatenate(parts)
+        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._order.seed, self.n_signals)
 
     def state(self) -> State:
         """Return the seed of the random orders, which of them this is, and the place in it."""
         return {
             "kind": "shuffled",
             "n_signals": self.n_signals,
-            "seed": self._seed,
+            "seed": self._order.seed,
             "epoch": self._position // self.n_signals,
             "place": self._position % self.n_signals,
         }
@@ -96,9 +103,8 @@ class _Shuffled(Stream):
                 f"state belongs to a stream of {state['n_signals']} signals, but this one has {self.n_signals}: "
                 "restore it on a stream of the same source."
             )
-        self._seed = state["seed"]
+        self._order = Order(self.n_signals, state["seed"])
         self._position = state["epoch"] * self.n_signals + state["place"]
-        self._chunk = None
 
 
 class ArrayStream(_Shuffled):
@@ -188,7 +194,7 @@ def _open_npy(path: Path) -> NDArray[Any]:
     return checked
 
 
-def _open_targets(y: Any, n_signals: int) -> NDArray[Any] | None:
+def open_targets(y: Any, n_signals: int) -> NDArray[Any] | None:
     """Return the targets as an array, memory-mapped if they are in a file."""
     if y is None:
         return None

@@ -8,6 +8,7 @@ import os
 import time
 import warnings
 from abc import abstractmethod
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -27,7 +28,7 @@ from taskdict.estimators._parameters import can_be_written
 from taskdict.estimators.task_driven.files import Scaling, Training
 from taskdict.estimators.task_driven.model import TaskModel
 from taskdict.estimators.task_driven.sources import StreamSource
-from taskdict.gradients import Coding
+from taskdict.gradients import Coding, Part
 from taskdict.initialisation import learn_dictionary, start_transform
 from taskdict.losses import CodeLoss
 from taskdict.progress import Reporter
@@ -136,9 +137,6 @@ class TaskLearner(LearnerMixin, TaskModel):
                 ) from None
             self._learn(trainer, batch, source)
             n_signals += len(batch.X) + (0 if batch.unlabelled is None else len(batch.unlabelled))
-            if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
-                self.save(self.checkpoint)
-                written = time.monotonic()
             stop = reporter.report(
                 n_iter=training.state.t,
                 n_signals=n_signals,
@@ -149,6 +147,9 @@ class TaskLearner(LearnerMixin, TaskModel):
             )
             if stop:
                 break
+            if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
+                self.save(self.checkpoint)  # after the callbacks: what it holds, they have seen
+                written = time.monotonic()
         if self.checkpoint is not None:
             self.save(self.checkpoint)
 
@@ -208,15 +209,15 @@ class TaskLearner(LearnerMixin, TaskModel):
                 source.restore(previous.state.position)
             self._publish(replace(previous, lambda1=lambda1, nu=nu, fingerprint=source.fingerprint()))
             return trainer
-        start = self._start(inside, members[0].objective, seed, n_threads)
+        starts = self._starts(inside, members, seed, n_threads)
         try:
-            if len(members[0].objective.encode(start, inside.X[:1000], n_threads).encoded.indices) == 0:
+            if len(members[0].objective.encode(starts[0], inside.X[:1000], n_threads).encoded.indices) == 0:
                 warnings.warn(
                     f"the codes of all signals are zero: lambda1={lambda1:.3g} is too large for them.",
                     UserWarning,
                     stacklevel=4,
                 )
-            trainer.start([start] * len(members))
+            trainer.start(starts)
         except DivergedError as error:
             raise DivergedError(f"learning_rate='auto' found none: {error}") from None
         assert trainer.state is not None
@@ -244,27 +245,40 @@ class TaskLearner(LearnerMixin, TaskModel):
             self._learn(trainer, source.take(source.n_signals), None)
             self._training.state = replace(self._training.state, position=None)
 
-    def _start(self, inside: Batch, objective: Objective, seed: int, n_threads: int) -> Parameters:
-        """Return a dictionary learned without targets, the first transform, and W = 0."""
+    def _starts(self, inside: Batch, members: Sequence[Member], seed: int, n_threads: int) -> list[Parameters]:
+        """Return where each model starts: a dictionary learned without a task, the first transform, and W = 0."""
         X = inside.X if inside.unlabelled is None else np.concatenate([inside.X, inside.unlabelled])
-        dtype = X.dtype
         Z = self._first_transform(X, seed)
-        signals = X if Z is None else np.ascontiguousarray(X @ Z.T)
-        atoms = sum(self._sizes())
-        if self.dictionary_init is None:
-            start = np.zeros((atoms, signals.shape[1]), dtype)
+        objective, q = members[0].objective, self._n_outputs()
+        shape = (sum(self._sizes()), X.shape[1] if Z is None else len(Z))
+
+        def learned(signals: Floats, atoms: int, parts: Sequence[Part]) -> Floats:
+            seen = signals if Z is None else np.ascontiguousarray(signals @ Z.T)
+            zero = np.zeros((atoms, shape[1]), X.dtype)
             ball = UnitBall(self.positive_dictionary)
-            D = learn_dictionary(signals, start, objective.coding, ball, objective.parts, seed, n_threads)
+            return learn_dictionary(seen, zero, objective.coding, ball, parts, seed, n_threads)
+
+        if self.dictionary_init is None:
+            dictionaries = [learned(X, shape[0], objective.parts)] * len(members)
+        elif isinstance(self.dictionary_init, str):  # "classes"
+            dictionaries = []
+            for member in members:
+                mine = member.batch(inside)
+                kinds = np.unique(mine.y)[: shape[0]]
+                sizes = [len(share) for share in np.array_split(np.arange(shape[0]), max(1, len(kinds)))]
+                groups = [mine.X[mine.y.ravel() == kind] for kind in kinds] or [X]
+                atoms = [learned(group, size, ()) for group, size in zip(groups, sizes, strict=True)]
+                dictionaries.append(np.concatenate(atoms))
         else:
-            D = check_dictionary(self.dictionary_init, dtype, name="dictionary_init")
-            if D.shape != (atoms, signals.shape[1]):
+            D = check_dictionary(self.dictionary_init, X.dtype, name="dictionary_init")
+            if D.shape != shape:
                 raise ValueError(
-                    f"dictionary_init must have shape (n_components, n_features) = {(atoms, signals.shape[1])}, "
-                    f"got {D.shape}."
+                    f"dictionary_init must have shape (n_components, n_features) = {shape}, got {D.shape}."
                 )
-            D = np.ascontiguousarray(UnitBall(self.positive_dictionary).project(D), dtype)
-        q = self._n_outputs()
-        return Parameters(D, np.zeros(objective.model.shape(q, *D.shape), dtype), np.zeros(q, dtype), Z)
+            D = np.ascontiguousarray(UnitBall(self.positive_dictionary).project(D), X.dtype)
+            dictionaries = [D] * len(members)
+        W, b = np.zeros(objective.model.shape(q, *shape), X.dtype), np.zeros(q, X.dtype)
+        return [Parameters(D, W, b, Z) for D in dictionaries]
 
     def _first_transform(self, X: Floats, seed: int) -> Floats | None:
         if self.n_measurements is None:

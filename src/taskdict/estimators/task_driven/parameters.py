@@ -78,8 +78,12 @@ class TaskParameters:
                 raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}.")
         elif check_number("learning_rate", rate) <= 0:
             raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}.")
-        if not 0 < check_number("validation_fraction", self.validation_fraction) < 1:
-            raise ValueError(f"validation_fraction must be between 0 and 1, got {self.validation_fraction!r}.")
+        fraction = check_number("validation_fraction", self.validation_fraction)
+        if not 0 <= fraction < 1 or (fraction == 0 and self.early_stopping):
+            raise ValueError(
+                "validation_fraction must be between 0 and 1, and 0 only without early_stopping, "
+                f"got {self.validation_fraction!r}."
+            )
         for name in ("coef_set", "transform_set"):
             kept = getattr(self, name)
             if kept is not None and not callable(getattr(kept, "project", None)):
@@ -92,8 +96,13 @@ class TaskParameters:
                 raise ValueError("views and n_measurements cannot be used together: measurements mix all features.")
             if isinstance(self.transform_init, str) and self.transform_init not in ("pca", "random"):
                 raise ValueError(f"transform_init must be 'pca', 'random' or an array, got {self.transform_init!r}.")
+        self._check_dictionary_init()
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
             raise TypeError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
+
+    def _check_dictionary_init(self) -> None:
+        if isinstance(self.dictionary_init, str):
+            raise TypeError(f"dictionary_init must be an array or None, got {self.dictionary_init!r}.")
 
     def _check_loss(self) -> None:
         if isinstance(self.loss, str):

@@ -85,7 +85,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         Whether to keep a validation part, look at its loss 50 times, keep the best parameters, and stop when there is
         no gain for `n_iter_no_change` looks.
     validation_fraction : float, default=0.1
-        Size of the validation part, if there is one.
+        Size of the validation part, if there is one. With several values of `mu`, 0 keeps none: the model is then that
+        of the last value instead of the best.
     n_iter_no_change : int, default=10
         See `early_stopping`.
     checkpoint : path or None, default=None

@@ -1,0 +1,233 @@
+"""Classification of small pictures: normalised, moved and bent to learn from, seen from several places to predict."""
+
+from __future__ import annotations
+
+import os
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils.validation import check_is_fitted
+
+from taskdict import storage
+from taskdict._normalise import unit_norm
+from taskdict._validation import check_penalty
+from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.streams import ImageStream
+from taskdict.streams._images import check_images, check_shifts, moved
+
+AT_ONCE = 4096  # pictures
+
+
+class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+    """Tell small pictures apart with a :class:`TaskDrivenClassifier` on their pixels.
+
+    Pictures are centred and scaled to norm one, as the paper does with digits. The classifier learns from a stream of
+    them that also has them moved and bent (:class:`taskdict.streams.ImageStream`), and a prediction can be the average
+    over several places of a picture.
+
+    Parameters
+    ----------
+    classifier : TaskDrivenClassifier or None, default=None
+        What learns from the pixels; it is cloned. None is one with default parameters.
+    shifts : {0, 4, 8} or list of (down, right), default=4
+        Where pictures are also moved to for learning: nowhere, by one pixel in the four directions or in the eight, or
+        by the pixels of a list.
+    bend : float, default=0.0
+        Size in pixels of a smooth random displacement of each picture that is learned from.
+    pool : {0, 4, 8} or list of (down, right), default=0
+        Where pictures are also moved to in predictions: scores are averaged over all places. Costs as much more.
+    random_state : int, RandomState or None, default=None
+        Seed of the order of the pictures and of the displacements.
+
+    Attributes
+    ----------
+    classifier_ : TaskDrivenClassifier
+        The one that has learned.
+    classes_ : array of shape (n_classes,)
+        Labels.
+    shape_ : tuple of int
+        Height and width of the pictures.
+    background_ : float
+        What comes in at the edge of a picture that is moved: the smallest value of those learned from.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> import taskdict as td
+    >>> digits = load_digits()
+    >>> train, test = slice(0, 1200), slice(1200, None)
+    >>> inner = td.TaskDrivenClassifier(30, max_iter=300, dictionary_init="classes", random_state=0)
+    >>> model = td.ImageClassifier(inner, shifts=0, pool=0, random_state=0)
+    >>> _ = model.fit(digits.images[train], digits.target[train])
+    >>> bool(model.score(digits.images[test], digits.target[test]) > 0.93)
+    True
+    """
+
+    def __init__(
+        self,
+        classifier: TaskDrivenClassifier | None = None,
+        *,
+        shifts: Any = 4,
+        bend: float = 0.0,
+        pool: Any = 0,
+        random_state: Any = None,
+    ) -> None:
+        self.classifier = classifier
+        self.shifts = shifts
+        self.bend = bend
+        self.pool = pool
+        self.random_state = random_state
+
+    def fit(self, X: Any, y: Any) -> Self:
+        """Learn from pictures.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width)
+            Pictures; may be memory-mapped.
+        y : array of shape (n_images,)
+            Labels, −1 for none: with ``mu > 0`` in the classifier, half of each batch is then of unlabelled pictures.
+
+        Returns
+        -------
+        self : ImageClassifier
+        """
+        images = check_images(X, "X")
+        self._check_parameters()
+        inner = TaskDrivenClassifier() if self.classifier is None else clone(self.classifier)
+        stream = ImageStream(images, y, shifts=self.shifts, bend=self.bend, random_state=self.random_state)
+        try:
+            inner.fit(stream)
+        finally:  # an interrupted training leaves what it has learned
+            if "_training" in vars(inner):
+                self.classifier_, self.shape_, self.background_ = inner, images.shape[1:], stream.background
+        return self
+
+    def _check_parameters(self) -> None:
+        if self.classifier is not None and not isinstance(self.classifier, TaskDrivenClassifier):
+            raise TypeError(f"classifier must be a TaskDrivenClassifier or None, got {self.classifier!r}.")
+        check_penalty("bend", self.bend)
+        for name in ("shifts", "pool"):
+            check_shifts(getattr(self, name), name)
+
+    @property
+    def classes_(self) -> NDArray[Any]:
+        """Labels."""
+        check_is_fitted(self)
+        return self.classifier_.classes_
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "classifier_")
+
+    def decision_function(self, X: Any) -> NDArray[Any]:
+        """Return how strongly each class is preferred, on average over the places of `pool`.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width) or (n_images, height * width)
+            Pictures like those learned from.
+
+        Returns
+        -------
+        array of shape (n_images, n_classes), or (n_images,) for two classes, then positive for the second
+        """
+        images = self._check_images(X)
+        places = check_shifts(self.pool, "pool")
+        parts = []
+        for start in range(0, len(images), AT_ONCE):
+            pictures = np.asarray(images[start : start + AT_ONCE], np.float32)
+            total: Any = 0.0
+            for place in places:
+                offsets = np.tile(place, (len(pictures), 1))
+                total = total + self.classifier_.decision_function(_signals(moved(pictures, offsets, self.background_)))
+            parts.append(total / np.float32(len(places)))
+        return np.concatenate(parts)
+
+    def predict(self, X: Any) -> NDArray[Any]:
+        """Return labels.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width) or (n_images, height * width)
+            Pictures like those learned from.
+
+        Returns
+        -------
+        array of shape (n_images,)
+        """
+        decision = self.decision_function(X)
+        best = (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
+        labels: NDArray[Any] = self.classes_[best]
+        return labels
+
+    def transform(self, X: Any) -> sp.csr_array:
+        """Return the codes of pictures as they are, on the dictionaries of all classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width) or (n_images, height * width)
+            Pictures like those learned from.
+
+        Returns
+        -------
+        scipy.sparse.csr_array of shape (n_images, all atoms)
+        """
+        images = self._check_images(X)
+        starts = range(0, len(images), AT_ONCE)
+        parts = [self.classifier_.transform(_signals(images[start : start + AT_ONCE])) for start in starts]
+        return sp.csr_array(sp.vstack(parts, format="csr"))
+
+    def _check_images(self, X: Any) -> NDArray[Any]:
+        check_is_fitted(self)
+        X = np.asanyarray(X)
+        if X.ndim == 2 and X.shape[1] == self.shape_[0] * self.shape_[1]:
+            X = X.reshape(-1, *self.shape_)
+        images = check_images(X, "X")
+        if images.shape[1:] != self.shape_:
+            raise ValueError(f"X has pictures of shape {images.shape[1:]}, but the model learned from {self.shape_}.")
+        return images
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, for :func:`taskdict.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+        """
+        check_is_fitted(self)
+        arrays, document = self.classifier_._to_file()
+        values = {name: getattr(self, name) for name in ("shifts", "bend", "pool", "random_state")}
+        mine = {name: to_json(value) for name, value in values.items() if can_be_written(value)}
+        outer = {"parameters": mine, "shape": list(self.shape_), "background": self.background_}
+        storage.write(path, type(self).__name__, arrays, {"classifier": document, **outer})
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
+        inner = TaskDrivenClassifier._from_file(arrays, document["classifier"])
+        parameters = {name: from_json(value) for name, value in document["parameters"].items()}
+        model = cls(clone(inner), **parameters)
+        model._check_parameters()
+        height, width = (int(side) for side in document["shape"])
+        if height * width != inner.n_features_in_:
+            raise ValueError("the shape of its pictures does not fit its dictionary")
+        model.classifier_, model.shape_ = inner, (height, width)
+        model.background_ = float(document["background"])
+        return model
+
+    def __sklearn_tags__(self) -> Any:
+        """Tell scikit-learn that pictures have two dimensions each."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.two_d_array = False
+        tags.input_tags.three_d_array = True
+        return tags
+
+
+def _signals(pictures: NDArray[Any]) -> NDArray[Any]:
+    return unit_norm(np.asarray(pictures, np.float32).reshape(len(pictures), -1))

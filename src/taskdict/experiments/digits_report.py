@@ -1,0 +1,115 @@
+"""What ``taskdict reproduce digits`` makes of its options, and what it shows in the end."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from taskdict import datasets
+from taskdict.estimators import load
+from taskdict.experiments import digits, semi_supervised
+from taskdict.experiments.pictures import mosaic, most_used, plot_semi_supervised, save_picture
+from taskdict.experiments.runs import Json, write_text
+from taskdict.experiments.tables import digits_table, semi_supervised_table
+
+ATOMS_SHOWN = 30  # of each class
+
+
+def table_1_settings(options: argparse.Namespace) -> digits.Settings:
+    """Return the settings of the first experiment."""
+    if options.labels is not None:
+        raise ValueError("--labels is for --semi-supervised.")
+    settings = digits.Settings(data_set=options.data_set, recipe=options.recipe or "paper")
+    if settings.recipe == "ours":
+        settings = replace(settings, bends=digits.BENDS)
+    elif options.bend is not None:
+        raise ValueError("--bend is for --recipe ours: the paper's digits are not bent.")
+    if options.quick or options.data_set == "bundled":
+        settings = settings.quick()
+    given: dict[str, Any] = {
+        "sizes": options.sizes,
+        "iterations": options.iterations,
+        "seeds": options.seeds,
+        "lambda1": options.lambda1,
+        "nu": options.nu,
+        "bends": options.bend,
+    }
+    chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
+    return replace(settings, **chosen)
+
+
+def semi_supervised_settings(options: argparse.Namespace) -> semi_supervised.Settings:
+    """Return the settings of the second experiment."""
+    for name in ("recipe", "bend"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name} is not for --semi-supervised.")
+    for name in ("sizes", "lambda1", "nu"):
+        if getattr(options, name) is not None and len(getattr(options, name)) > 1:
+            raise ValueError(f"--{name} must be one number with --semi-supervised, which chooses nothing but μ.")
+    settings = semi_supervised.Settings(data_set=options.data_set)
+    if options.quick or options.data_set == "bundled":
+        settings = settings.quick()
+    given: dict[str, Any] = {
+        "size": options.sizes and options.sizes[0],
+        "iterations": options.iterations,
+        "draws": options.seeds and tuple(options.seeds),
+        "lambda1": options.lambda1 and options.lambda1[0],
+        "nu": options.nu and options.nu[0],
+        "labels": options.labels and tuple(options.labels),
+    }
+    return replace(settings, **{key: value for key, value in given.items() if value is not None})
+
+
+def report(
+    settings: digits.Settings | semi_supervised.Settings, folder: Path, *, data: str | None, n_threads: int | None
+) -> None:
+    """Do an experiment; print its table, and write it and the pictures beside the record."""
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
+    if isinstance(settings, digits.Settings):
+        record = digits.reproduce(settings, folder, data=data, n_threads=n_threads)
+        text = f"{chosen_words(record)}\n\n{digits_table(record)}\n"
+        pictures = save_atoms(record, folder, data)
+    else:
+        record = semi_supervised.reproduce(settings, folder, data=data, n_threads=n_threads)
+        text = f"{semi_supervised_table(record)}\n"
+        pictures = [folder / "errors.png"]
+        plot_semi_supervised(record, semi_supervised.PAPER, pictures[0])
+    write_text(folder / "table.md", text)
+    print(f"\n{text}\nall runs together took {record['seconds'] / 60:.1f} minutes")
+    print(f"saved {', '.join(str(path) for path in [folder / 'record.json', folder / 'table.md', *pictures])}")
+
+
+def chosen_words(record: Json) -> str:
+    """Say what was chosen, and on what."""
+    chosen = record["chosen"]
+    words = f"λ1 = {chosen['lambda1']:g}, ν = {chosen['nu']:g}"
+    if chosen["bend"] > 0:
+        words += f", bent by {chosen['bend']:g} pixels"
+    if record["selection"]:
+        words += f", chosen on the last digits of the training set at p = {record['settings']['selection_size']}"
+    return f"{words}; {record['settings']['iterations']:,} batches of {record['settings']['batch_size']}."
+
+
+def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
+    """Write for each size a picture of the atoms that each class uses most, one row per class."""
+    test = datasets.LOADERS[record["settings"]["data_set"]](data).test_images[:500]
+    seed = record["settings"]["seeds"][0]
+    paths = []
+    for p in record["settings"]["sizes"]:
+        model = load(folder / "models" / f"supervised-p{p}-seed{seed}.safetensors")
+        codes = model.transform(test)
+        n_models = codes.shape[1] // p
+        atoms = model.classifier_.components_
+        rows = []
+        for k in range(n_models):
+            mine = slice(k * p, (k + 1) * p)
+            rows.append(atoms[mine][most_used(codes[:, mine], min(p, ATOMS_SHOWN))])
+        path = folder / f"atoms-p{p}.png"
+        save_picture(mosaic(np.concatenate(rows), model.shape_, columns=min(p, ATOMS_SHOWN)), path)
+        paths.append(path)
+    return paths

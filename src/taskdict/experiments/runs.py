@@ -1,0 +1,251 @@
+"""Long experiments as runs that are done once: side by side in processes, each with a file for its result.
+
+A run is described by its settings, which JSON can hold. Its result is written to ``runs/<name>.json`` in the folder of
+the experiment when it is complete; a run whose file is there is not done again. What a run needs to go on after a
+break, it keeps in ``checkpoints/<name>``.
+"""
+
+from __future__ import annotations
+
+import json
+import multiprocessing
+import os
+import platform
+import queue
+import secrets
+import sys
+import time
+import traceback
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, TextIO
+
+from taskdict._threads import resolve_threads
+
+Json = dict[str, Any]
+Report = Callable[[int, int], None]  # steps done, and in all
+Work = Callable[[Json, Path, int, Report], Json]  # settings, checkpoint, threads, report: the result
+
+SECONDS_BETWEEN_REPORTS = 1.0
+SECONDS_BETWEEN_LINES = 60.0  # where lines cannot be rewritten
+
+
+class RunError(RuntimeError):
+    """Raised when a run fails, with what it had to say."""
+
+
+@dataclass(frozen=True)
+class Run:
+    """A run: the name of its files, its settings, and where its inputs are, which has no say in the result."""
+
+    name: str
+    settings: Json
+    inputs: Json = field(default_factory=dict)
+
+
+class Runner:
+    """Does the runs of an experiment that are not done yet, `n_threads` at a time or with several threads each.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the experiment.
+    work : callable
+        A function at the top of a module that does a run.
+    n_threads : int or None
+        Cores to use, None for all.
+    file : file or None
+        Where to show progress, None for standard error.
+    """
+
+    def __init__(self, folder: Path, work: Work, n_threads: int | None = None, file: TextIO | None = None) -> None:
+        self.folder, self.work = folder, work
+        self.n_threads = resolve_threads(n_threads)
+        self.display = Display(sys.stderr if file is None else file)
+
+    def results(self, runs: Sequence[Run]) -> list[Json]:
+        """Return the result of each run; those whose files are there are read."""
+        for name in ("runs", "checkpoints"):
+            (self.folder / name).mkdir(parents=True, exist_ok=True)
+        waiting = [run for run in runs if self._read(run) is None]
+        jobs = max(1, min(self.n_threads, len(waiting)))
+        self.display.begin(len(runs), len(runs) - len(waiting))
+        if jobs == 1:
+            for run in waiting:
+                do(self.work, run, self.folder, self.n_threads, lambda a, b, run=run: self.display.show(run.name, a, b))  # type: ignore[misc]
+                self.display.finish(run.name)
+        else:
+            self._side_by_side(waiting, jobs)
+        self.display.end()
+        found = [self._read(run) for run in runs]
+        return [result for result in found if result is not None]
+
+    def _read(self, run: Run) -> Json | None:
+        path = _path(self.folder, run)
+        if not path.exists():
+            return None
+        written: Json = json.loads(path.read_text())
+        if written["settings"] != run.settings:
+            raise RunError(f"{str(path)!r} is of a run with other settings: give another --output, or remove the file.")
+        return written
+
+    def _side_by_side(self, waiting: list[Run], jobs: int) -> None:
+        context = multiprocessing.get_context("spawn")
+        messages: Any = context.Queue()
+        alive: dict[str, Any] = {}
+        todo = list(waiting)
+        try:
+            while todo or alive:
+                while todo and len(alive) < jobs:
+                    run = todo.pop(0)
+                    arguments = (self.work, run, self.folder, max(1, self.n_threads // jobs), messages, os.getpid())
+                    alive[run.name] = context.Process(target=_child, args=arguments, daemon=True)
+                    alive[run.name].start()
+                try:
+                    name, done, total = messages.get(timeout=0.2)
+                    if done < 0:
+                        raise RunError(f"the run {name!r} failed:\n{total}")
+                    self.display.show(name, done, total)
+                except queue.Empty:
+                    pass
+                for name in [name for name, process in alive.items() if process.exitcode is not None]:
+                    process = alive.pop(name)
+                    if process.exitcode == 0:
+                        self.display.finish(name)
+                    elif messages.empty():
+                        raise RunError(f"the run {name!r} ended with status {process.exitcode}.")
+        finally:
+            for process in alive.values():
+                process.terminate()
+            for process in alive.values():
+                process.join()
+
+
+def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> None:
+    """Do a run and write its result."""
+    begin = time.monotonic()
+    checkpoint = folder / "checkpoints" / run.name
+    clock = checkpoint.with_name(f"{run.name}.seconds")
+    before = float(clock.read_text()) if clock.exists() else 0.0  # spent before a break
+    last = begin
+
+    def remember(done: int, total: int) -> None:
+        nonlocal last
+        if time.monotonic() - last >= SECONDS_BETWEEN_REPORTS:
+            last = time.monotonic()
+            write_text(clock, f"{before + last - begin:.1f}")
+            report(done, total)
+
+    result = work({**run.settings, **run.inputs}, checkpoint, n_threads, remember)
+    seconds = round(before + time.monotonic() - begin, 1)
+    write_json(_path(folder, run), {"settings": run.settings, **result, "seconds": seconds, "threads": n_threads})
+    for path in (checkpoint, clock):
+        path.unlink(missing_ok=True)
+
+
+def _child(work: Work, run: Run, folder: Path, n_threads: int, messages: Any, parent: int) -> None:
+    """Do a run in a process of its own; it ends when the parent has gone."""
+
+    def report(done: int, total: int) -> None:
+        if os.getppid() != parent:
+            raise SystemExit(1)
+        messages.put((run.name, done, total))
+
+    try:
+        do(work, run, folder, n_threads, report)
+    except KeyboardInterrupt:
+        sys.exit(130)
+    except Exception:
+        messages.put((run.name, -1, traceback.format_exc()))
+        messages.close()
+        messages.join_thread()
+        sys.exit(1)
+
+
+class Display:
+    """Shows how far the runs are: one line that is rewritten on a terminal, or a new one now and then elsewhere."""
+
+    def __init__(self, file: TextIO) -> None:
+        self._file = file
+        self._terminal = file.isatty()
+
+    def begin(self, total: int, done: int) -> None:
+        """Start with so many runs, of which some are done."""
+        self._total, self._done = total, done
+        self._going: dict[str, tuple[int, int, float, int]] = {}  # steps, in all, since when, and steps then
+        self._written = time.monotonic()
+
+    def show(self, name: str, done: int, total: int) -> None:
+        """Note how far a run is."""
+        now = time.monotonic()
+        since, first = self._going[name][2:] if name in self._going else (now, done)
+        self._going[name] = (done, total, since, first)
+        if self._terminal or now - self._written >= SECONDS_BETWEEN_LINES:
+            self._written = now
+            self._write(f"{self._done}/{self._total} runs  " + "  ".join(self._words(name) for name in self._going))
+
+    def _words(self, name: str) -> str:
+        done, total, since, first = self._going[name]
+        words = f"{name} {100 * done // max(1, total)} %"
+        if done > first:
+            left = (time.monotonic() - since) * (total - done) / (done - first)
+            words += f" ({left / 60:.0f} min left)" if left >= 90 else f" ({left:.0f} s left)"
+        return words
+
+    def finish(self, name: str) -> None:
+        """Note that a run is complete."""
+        self._going.pop(name, None)
+        self._done += 1
+
+    def end(self) -> None:
+        """Leave the line."""
+        if self._terminal:
+            self._write("")
+
+    def _write(self, text: str) -> None:
+        print(
+            f"\r\x1b[K{text}" if self._terminal else text,
+            end="" if self._terminal else "\n",
+            file=self._file,
+            flush=True,
+        )
+
+
+def environment() -> Json:
+    """Return what the numbers may depend on besides the settings."""
+    packages = ("taskdict", "numpy", "scipy", "scikit-learn")
+    return {
+        "python": platform.python_version(),
+        **{name: version(name) for name in packages},
+        "machine": platform.machine(),
+        "processor": _processor(),
+        "cores": os.cpu_count(),
+    }
+
+
+def _processor() -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return platform.processor()
+    return next(
+        (line.split(":", 1)[1].strip() for line in lines if line.startswith("model name")), platform.processor()
+    )
+
+
+def write_json(path: Path, content: Json) -> None:
+    """Write a JSON file; an existing one is replaced when the new one is complete."""
+    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+
+
+def write_text(path: Path, text: str) -> None:
+    """Write a text file; an existing one is replaced when the new one is complete."""
+    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+    temporary.write_text(text)
+    temporary.replace(path)
+
+
+def _path(folder: Path, run: Run) -> Path:
+    return folder / "runs" / f"{run.name}.json"

@@ -1,0 +1,216 @@
+"""Streams of small pictures that are moved and bent a little on the way, each time anew."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from taskdict._normalise import unit_norm
+from taskdict._validation import check_penalty
+from taskdict.streams._base import State, Stream, check_state
+from taskdict.streams._stored import Order, open_targets
+
+Floats = NDArray[Any]
+Shift = tuple[int, int]  # pixels down, pixels to the right
+
+_ACROSS: tuple[Shift, ...] = ((0, 1), (0, -1), (1, 0), (-1, 0))
+_DIAGONAL: tuple[Shift, ...] = ((1, 1), (1, -1), (-1, 1), (-1, -1))
+_BLOCK = 256  # signals whose displacements are drawn together
+_KNOTS = 5  # of the random field that bends a picture, along each side
+
+
+class ImageStream(Stream):
+    """Small pictures as signals, also moved by some pixels and bent if wanted: more to learn from, and none stored.
+
+    A round gives every version of every picture once, in random order. Signals are centred and of norm one, float32.
+    If some pictures are unlabelled (−1), every second signal is one of them.
+
+    Parameters
+    ----------
+    images : array of shape (n_images, height, width)
+        Pictures, of any dtype of numbers; they are read as they are needed, so the array may be memory-mapped.
+    y : array of shape (n_images,) or None, default=None
+        Labels, −1 for none.
+    shifts : {0, 4, 8} or sequence of (down, right), default=0
+        Where to move a picture, beside the picture as it is: nowhere, by one pixel in the four directions or in the
+        eight, or by the pixels of a list. What comes in at the edge is the smallest value of all pictures.
+    bend : float, default=0.0
+        Size in pixels of a smooth random displacement, new each time. It varies over a quarter of the picture, so it
+        turns, stretches and slants as well.
+    random_state : int, RandomState or None, default=None
+        Seed of the order and of the displacements.
+
+    Examples
+    --------
+    >>> from sklearn.datasets import load_digits
+    >>> import taskdict as td
+    >>> digits = load_digits()
+    >>> stream = td.streams.ImageStream(digits.images, digits.target, shifts=8, random_state=0)
+    >>> stream.n_signals  # 1,797 digits in nine places each
+    16173
+    >>> X, y = stream.take_pairs(200)
+    >>> X.shape
+    (200, 64)
+    """
+
+    n_signals: int
+
+    def __init__(
+        self,
+        images: Any,
+        y: Any = None,
+        *,
+        shifts: int | Sequence[Shift] = 0,
+        bend: float = 0.0,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__()
+        self._images = check_images(images)
+        self.shifts = check_shifts(shifts)
+        self.bend = check_penalty("bend", bend)
+        self.targets = open_targets(y, len(self._images))
+        self.has_targets = self.targets is not None
+        self.n_signals = len(self._images) * len(self.shifts)
+        self.background = float(self._images.min())
+        every = np.arange(len(self._images))
+        groups = [every] if self.targets is None else [every[self.targets != -1], every[self.targets == -1]]
+        self._groups = [group for group in groups if len(group) > 0]  # pictures that take turns
+        self._position = 0  # signals given since the beginning
+        self._last = np.empty(0, np.int64)  # the pictures that were last given
+        self._fields: tuple[int, Floats] | None = None  # number of a block of signals, and what bends them
+        self._use_seed(int(check_random_state(random_state).randint(2**31 - 1)))
+
+    def _use_seed(self, seed: int) -> None:
+        self._seed = seed
+        self._orders = [Order(len(group) * len(self.shifts), seed + k) for k, group in enumerate(self._groups)]
+        self._fields = None
+
+    def _read(self, n: int) -> Floats:
+        places = np.arange(self._position, self._position + n)
+        turns = len(self._groups)
+        self._last, version = np.empty(n, np.int64), np.empty(n, np.int64)
+        for k, (group, order) in enumerate(zip(self._groups, self._orders, strict=True)):
+            mine = places % turns == k
+            if mine.any():
+                chosen = order.rows(int(places[mine][0]) // turns, int(mine.sum()))
+                self._last[mine], version[mine] = group[chosen // len(self.shifts)], chosen % len(self.shifts)
+        pictures = np.asarray(self._images[self._last], np.float32)
+        offsets = np.array(self.shifts)[version]
+        if self.bend > 0:
+            pictures = _bent(pictures, offsets, self.bend * self._displacements(n), self.background)
+        elif len(self.shifts) > 1:
+            pictures = moved(pictures, offsets, self.background)
+        self._position += n
+        return unit_norm(pictures.reshape(n, -1))
+
+    def _last_targets(self) -> NDArray[Any]:
+        assert self.targets is not None
+        return np.asarray(self.targets[self._last])
+
+    def _displacements(self, n: int) -> Floats:
+        """Return what bends the next n signals: knots of shape (n, 2, KNOTS, KNOTS), standard normal."""
+        parts = []
+        position, end = self._position, self._position + n
+        while position < end:
+            block, start = divmod(position, _BLOCK)
+            if self._fields is None or self._fields[0] != block:
+                rng = np.random.default_rng([self._seed, block])
+                self._fields = block, rng.standard_normal((_BLOCK, 2, _KNOTS, _KNOTS), np.float32)
+            parts.append(self._fields[1][start : start + end - position])
+            position += len(parts[-1])
+        return np.concatenate(parts)
+
+    def name(self, row: int) -> str:
+        """Say which picture it is."""
+        return f"picture {self._last[row]} of the source"
+
+    def reads_like(self, state: State | None) -> bool:
+        """Return whether the seed and the number of signals are the same."""
+        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._seed, self.n_signals)
+
+    def state(self) -> State:
+        """Return the seed, and how many signals have been given."""
+        return {"kind": "images", "n_signals": self.n_signals, "seed": self._seed, "position": self._position}
+
+    def restore(self, state: State) -> None:
+        """Go to where a stream of the same pictures was when `state` was taken; its seed becomes this one's."""
+        check_state(state, "images", ("n_signals", "seed", "position"))
+        if state["n_signals"] != self.n_signals:
+            raise ValueError(
+                f"state belongs to a stream of {state['n_signals']} signals, but this one has {self.n_signals}: "
+                "restore it on a stream of the same pictures and shifts."
+            )
+        self._use_seed(state["seed"])
+        self._position = state["position"]
+
+
+def check_images(images: Any, name: str = "images") -> NDArray[Any]:
+    """Return pictures as an array of shape (n_images, height, width)."""
+    array: NDArray[Any] = np.asanyarray(images)
+    if array.dtype.kind not in "fiub":
+        raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}.")
+    if array.ndim != 3:
+        raise ValueError(f"{name} must have shape (n_images, height, width), got {array.shape}.")
+    if array.size == 0:
+        raise ValueError(f"{name} must have at least one picture with pixels, got shape {array.shape}.")
+    return array
+
+
+def check_shifts(shifts: Any, name: str = "shifts") -> tuple[Shift, ...]:
+    """Return where a picture is moved, first of all nowhere."""
+    if isinstance(shifts, (int, np.integer)) and not isinstance(shifts, bool):
+        named = {0: (), 4: _ACROSS, 8: _ACROSS + _DIAGONAL}
+        if int(shifts) not in named:
+            raise ValueError(f"{name} must be 0, 4, 8 or a list of (down, right), got {shifts}.")
+        return ((0, 0), *named[int(shifts)])
+    try:
+        pairs = np.asarray(list(shifts))
+    except (TypeError, ValueError):
+        pairs = np.empty(0)
+    if pairs.size == 0 and isinstance(shifts, (list, tuple)) and len(shifts) == 0:
+        return ((0, 0),)
+    if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
+        raise ValueError(f"{name} must be 0, 4, 8 or a list of (down, right) in whole pixels, got {shifts!r}.")
+    return ((0, 0), *(pair for pair in dict.fromkeys((int(a), int(b)) for a, b in pairs) if pair != (0, 0)))
+
+
+def moved(pictures: Floats, offsets: NDArray[np.int64], background: float) -> Floats:
+    """Return each picture moved by its own offset."""
+    n, height, width = pictures.shape
+    margin = int(np.abs(offsets).max(initial=0))
+    framed = np.full((n, height + 2 * margin, width + 2 * margin), background, pictures.dtype)
+    framed[:, margin : margin + height, margin : margin + width] = pictures
+    windows = np.lib.stride_tricks.sliding_window_view(framed, (height, width), axis=(1, 2))
+    return windows[np.arange(n), margin - offsets[:, 0], margin - offsets[:, 1]]
+
+
+def _bent(pictures: Floats, offsets: NDArray[np.int64], knots: Floats, background: float) -> Floats:
+    """Return each picture moved and displaced by the smooth field of its knots, bilinear between pixels."""
+    n, height, width = pictures.shape
+    down, right = _basis(height), _basis(width)
+    fields = down @ knots @ right.T  # (n, 2, height, width)
+    rows = np.arange(height, dtype=np.float32)[:, None] - offsets[:, 0, None, None] + fields[:, 0]
+    columns = np.arange(width, dtype=np.float32) - offsets[:, 1, None, None] + fields[:, 1]
+    framed = np.full((n, height + 3, width + 3), background, pictures.dtype)
+    framed[:, 1 : height + 1, 1 : width + 1] = pictures
+    rows, columns = np.clip(rows, -1, height) + 1, np.clip(columns, -1, width) + 1
+    top, left = rows.astype(np.int64), columns.astype(np.int64)
+    below, beside = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
+    flat = framed.ravel()
+    corner = (np.arange(n)[:, None, None] * (height + 3) + top) * (width + 3) + left
+    upper = flat[corner] * (1 - beside) + flat[corner + 1] * beside
+    lower = flat[corner + width + 3] * (1 - beside) + flat[corner + width + 4] * beside
+    bent: Floats = upper * (1 - below) + lower * below
+    return bent
+
+
+def _basis(side: int) -> Floats:
+    """Return weights of the knots along a side: bells as wide as the knots are apart, of norm one at each pixel."""
+    pixels, knots = np.linspace(0, 1, side), np.linspace(0, 1, _KNOTS)
+    bells = np.exp(-0.5 * ((pixels[:, None] - knots) * (_KNOTS - 1)) ** 2)
+    unit: Floats = (bells / np.linalg.norm(bells, axis=1, keepdims=True)).astype(np.float32)
+    return unit

@@ -1,0 +1,150 @@
+import numpy as np
+import pytest
+from sklearn.base import clone
+from sklearn.datasets import load_digits
+from sklearn.exceptions import NotFittedError
+
+import taskdict as td
+
+DIGITS = load_digits()
+IMAGES, LABELS = DIGITS.images[:1200], DIGITS.target[:1200]
+TEST, TEST_LABELS = DIGITS.images[1200:], DIGITS.target[1200:]
+
+
+def small(**parameters):
+    settings = {"n_components": 20, "lambda1": 0.1, "max_iter": 60, "dictionary_init": "classes", "random_state": 0}
+    return td.TaskDrivenClassifier(**{**settings, **parameters})
+
+
+@pytest.fixture(scope="module")
+def model():
+    return td.ImageClassifier(small(), shifts=4, random_state=0).fit(IMAGES, LABELS)
+
+
+def moved(images, down, right):
+    result = np.zeros_like(images)
+    height, width = images.shape[1:]
+    result[:, max(down, 0) : height + min(down, 0), max(right, 0) : width + min(right, 0)] = images[
+        :, max(-down, 0) : height + min(-down, 0), max(-right, 0) : width + min(-right, 0)
+    ]
+    return result
+
+
+def test_it_learns(model):
+    assert model.score(TEST, TEST_LABELS) > 0.9
+    assert model.shape_ == (8, 8)
+    assert model.background_ == 0
+    assert list(model.classes_) == list(range(10))
+
+
+def test_moved_digits_help_with_moved_digits(model):
+    plain = td.ImageClassifier(small(), shifts=0, random_state=0).fit(IMAGES, LABELS)
+    down = moved(TEST, 1, 0)
+    assert model.score(down, TEST_LABELS) > plain.score(down, TEST_LABELS) + 0.1
+
+
+def test_scores_are_those_of_the_classifier_on_normalised_pixels(model):
+    signals = td.UnitNorm().fit_transform(TEST.reshape(-1, 64).astype(np.float32))
+    np.testing.assert_allclose(model.decision_function(TEST), model.classifier_.decision_function(signals), atol=1e-5)
+    np.testing.assert_array_equal(model.transform(TEST).toarray(), model.classifier_.transform(signals).toarray())
+
+
+def test_pooling_is_the_mean_over_places(model):
+    pooled = clone(model).set_params(pool=8)
+    pooled.__dict__.update({k: v for k, v in vars(model).items() if k.endswith("_")})
+    places = [(i, j) for i in (-1, 0, 1) for j in (-1, 0, 1)]
+    expected = np.mean([model.decision_function(moved(TEST, *place)) for place in places], axis=0)
+    np.testing.assert_allclose(pooled.decision_function(TEST), expected, atol=1e-4)
+    listed = pooled.set_params(pool=[(1, 0)])
+    expected = (model.decision_function(TEST) + model.decision_function(moved(TEST, 1, 0))) / 2
+    np.testing.assert_allclose(listed.decision_function(TEST), expected, atol=1e-4)
+
+
+def test_flat_pictures_are_welcome_in_predictions(model):
+    np.testing.assert_array_equal(model.predict(TEST.reshape(-1, 64)), model.predict(TEST))
+
+
+def test_save_and_load(model, tmp_path):
+    model.set_params(pool=4)
+    try:
+        model.save(tmp_path / "model")
+        loaded = td.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.decision_function(TEST), model.decision_function(TEST))
+        assert loaded.get_params(deep=False).keys() == model.get_params(deep=False).keys()
+        assert loaded.pool == 4
+        assert loaded.classifier.n_components == 20
+    finally:
+        model.set_params(pool=0)
+
+
+def test_a_file_whose_shape_does_not_fit(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "shape_", (8, 9))
+    model.save(tmp_path / "model")
+    with pytest.raises(td.ModelFileError, match="the shape of its pictures does not fit"):
+        td.load(tmp_path / "model")
+
+
+def test_two_classes():
+    two = LABELS < 2
+    model = td.ImageClassifier(small(max_iter=20), shifts=0, pool=4, random_state=0).fit(IMAGES[two], LABELS[two])
+    few = TEST_LABELS < 2
+    assert model.decision_function(TEST[few]).ndim == 1
+    assert model.score(TEST[few], TEST_LABELS[few]) > 0.97
+
+
+def test_unlabelled_pictures_are_learned_from():
+    y = np.where(np.arange(1200) < 200, LABELS, -1)
+    model = td.ImageClassifier(small(mu=0.3), shifts=0, random_state=0).fit(IMAGES, y)
+    assert model.score(TEST, TEST_LABELS) > 0.8
+
+
+def test_an_interrupted_training_leaves_a_model():
+    def stop(progress):
+        if progress.n_iter == 5:
+            raise KeyboardInterrupt
+
+    model = td.ImageClassifier(small(callbacks=stop), random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(IMAGES, LABELS)
+    assert model.predict(TEST).shape == TEST_LABELS.shape
+
+
+def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path):
+    def fit(callbacks=None, checkpoint=None):
+        inner = small(max_iter=20, checkpoint=checkpoint, callbacks=callbacks)
+        return td.ImageClassifier(inner, shifts=8, bend=0.5, random_state=1).fit(IMAGES, LABELS)
+
+    def stop(progress):
+        if progress.n_iter == 8:
+            progress.model.save(tmp_path / "part")
+            raise KeyboardInterrupt
+
+    whole = fit()
+    with pytest.raises(KeyboardInterrupt):
+        fit(stop, str(tmp_path / "part"))
+    resumed = fit(None, str(tmp_path / "part"))
+    np.testing.assert_array_equal(resumed.classifier_.components_, whole.classifier_.components_)
+    np.testing.assert_array_equal(resumed.classifier_.coef_, whole.classifier_.coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "message"),
+    [
+        ({"classifier": td.UnitNorm()}, "classifier must be a TaskDrivenClassifier"),
+        ({"shifts": 3}, "shifts must be 0, 4, 8"),
+        ({"pool": 3}, "pool must be 0, 4, 8"),
+        ({"bend": np.nan}, "bend must be finite"),
+    ],
+)
+def test_bad_parameters(parameters, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        td.ImageClassifier(**parameters).fit(IMAGES, LABELS)
+
+
+def test_bad_pictures(model):
+    with pytest.raises(ValueError, match=r"X must have shape \(n_images, height, width\), got \(1200, 64\)"):
+        td.ImageClassifier(small()).fit(IMAGES.reshape(-1, 64), LABELS)
+    with pytest.raises(ValueError, match=r"shape \(7, 8\), but the model learned from \(8, 8\)"):
+        model.predict(TEST[:, 1:])
+    with pytest.raises(NotFittedError):
+        td.ImageClassifier().predict(TEST)
