@@ -255,6 +255,47 @@ def test_unlabelled_signals_help():
     assert np.mean(objective[-5:]) < np.mean(objective[:5])
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "softmax", "onehot"])
+def test_starts_from_the_classes(digits, multi_class):
+    """Each model of a committee has atoms of its own, instead of the same for all."""
+    X, y, *_ = digits
+    few = y < 4
+    settings = {"n_components": 12, "multi_class": multi_class, "max_iter": 1, "learning_rate": 1e-9}
+    models = [quick(**settings, dictionary_init=start).fit(X[few], y[few]) for start in (None, "classes")]
+    count = {"ovr": 4, "ovo": 6}.get(multi_class, 1)
+    atoms = [model.components_.reshape(count, 12, -1) for model in models]
+    same = [[np.allclose(D[0], other, atol=1e-4) for other in D[1:]] for D in atoms]
+    assert all(same[0])
+    assert not any(same[1])
+
+
+def test_atoms_of_a_class_start_from_its_signals():
+    """Each class has directions of its own: half of the atoms lie along those of the class, half along the rest."""
+    rng = np.random.default_rng(0)
+    y = np.repeat([0, 1, 2], 50)
+    X = np.eye(6)[2 * y] * rng.uniform(1, 2, (150, 1)) + np.eye(6)[2 * y + 1] * rng.uniform(0, 0.5, (150, 1))
+    model = td.TaskDrivenClassifier(
+        4, lambda1=0.05, max_iter=1, learning_rate=1e-9, dictionary_init="classes", random_state=0
+    )
+    for k, D in enumerate(model.fit(X, y).components_.reshape(3, 4, 6)):
+        ours, others = np.isin(np.arange(6) // 2, k), ~np.isin(np.arange(6) // 2, k)
+        mine = np.abs(D[:, ours]).sum(axis=1) > 0.1
+        assert mine.sum() == 2
+        assert (np.abs(D[mine][:, others]) < 1e-6).all()
+
+
+def test_continuation_without_a_validation_part_ends_with_the_last_mu(digits):
+    X, y, *_ = digits
+    ends = {}
+
+    def keep(progress):
+        ends[progress.n_iter] = progress.model.components_.copy()
+
+    model = quick(10, mu=[0.5, 0.0], max_iter=5, validation_fraction=0.0, callbacks=keep).fit(X, y)
+    assert model.history_["validation"] == []
+    np.testing.assert_array_equal(model.components_, ends[10])
+
+
 def test_continuation_in_mu_keeps_the_best(digits):
     X, y, X_test, y_test = digits
     hidden = np.where(np.arange(len(y)) < 300, y, -1)

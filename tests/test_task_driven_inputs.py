@@ -42,6 +42,8 @@ def quick(**parameters):
         ({"learning_rate": 0.0}, "learning_rate must be 'auto' or a positive number"),
         ({"learning_rate": "fast"}, "learning_rate must be 'auto' or a positive number"),
         ({"early_stopping": True, "validation_fraction": 1.0}, "validation_fraction must be between 0 and 1"),
+        ({"early_stopping": True, "validation_fraction": 0.0}, "0 only without early_stopping"),
+        ({"dictionary_init": "class"}, "dictionary_init must be"),
         ({"max_iter": 0}, "max_iter must be a positive integer"),
         ({"batch_size": -3}, "batch_size must be a positive integer"),
         ({"verbose": -1}, "verbose must be"),

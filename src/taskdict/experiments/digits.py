@@ -139,7 +139,11 @@ def reproduce(
 
 
 def select(settings: Settings, common: Json, inputs: Json, runner: Runner) -> tuple[Json, list[Json]]:
-    """Return λ1, ν and the bend with the lowest loss on the validation part, one chosen after the other."""
+    """Return λ1, ν and the bend with the lowest error on the validation part, one chosen after the other.
+
+    Of equal errors, the lower loss counts.
+    """
+    judged_by = "error" if settings.recipe == "paper" else "pooled_error"
     chosen: Json = {"lambda1": settings.lambda1[0], "nu": settings.nu[0], "bend": 0.0}
     if len(settings.nu) > 1:
         chosen["nu"] = min(settings.nu, key=lambda nu: abs(np.log(nu / FIRST_NU)))
@@ -163,19 +167,26 @@ def select(settings: Settings, common: Json, inputs: Json, runner: Runner) -> tu
             label = "-".join(f"{key}{number:g}" for key, number in candidate.items())
             runs.append(Run(f"select-{label}", {**common, **settings_of, **candidate}, inputs))
         results = runner.results(runs)
-        chosen[name] = values[int(np.argmin([result["loss"] for result in results]))]
+        chosen[name] = values[min(range(len(values)), key=lambda k: (results[k][judged_by], results[k]["loss"]))]
         tried += [result for result in results if result not in tried]
     return chosen, tried
 
 
-def work(settings: Json, checkpoint: Path, n_threads: int, report: Report) -> Json:
-    """Do one run."""
-    digits = datasets.LOADERS[settings["data_set"]](settings["data"])
+def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
+    """Do one run; the model of a supervised one that is tested goes to ``models/``."""
+    settings = run.settings
+    digits = datasets.LOADERS[settings["data_set"]](run.inputs["data"])
     if digits.sha256 != settings["sha256"]:
         raise datasets.DataError("the data have changed since the experiment began.")
     X, y, X_test, y_test = parts(digits, settings["part"], settings["limit"])
-    do = supervised if settings["kind"] == "supervised" else unsupervised
-    return do(settings, X, y, X_test, y_test, checkpoint, n_threads, report)
+    if settings["kind"] == "unsupervised":
+        return unsupervised(settings, X, y, X_test, y_test, n_threads, report)
+    model, result = supervised(settings, X, y, X_test, y_test, checkpoint, n_threads, report)
+    if settings["part"] == "test":
+        models = checkpoint.parent.parent / "models"
+        models.mkdir(exist_ok=True)
+        model.save(models / f"{run.name}.safetensors")
+    return result
 
 
 def parts(digits: datasets.Digits, part: str, limit: int | None) -> tuple[NDArray[Any], ...]:
@@ -196,8 +207,8 @@ def supervised(
     checkpoint: Path,
     n_threads: int,
     report: Report,
-) -> Json:
-    """Learn task-driven models; return their errors, with one look at each digit and with nine."""
+) -> tuple[ImageClassifier, Json]:
+    """Learn task-driven models; return them and their errors, with one look at each digit and with nine."""
     classifier = TaskDrivenClassifier(
         settings["p"],
         lambda1=settings["lambda1"],
@@ -224,12 +235,7 @@ def supervised(
         "nonzeros": nonzeros(model, X_test[:1000]),
         "learning_rates": [float(rho) for rho in np.atleast_1d(model.classifier_.learning_rate_)],
     }
-    if settings["part"] == "test":
-        model.set_params(pool=8 if settings["average"] else 0)
-        path = checkpoint.parent.parent / "models" / f"{checkpoint.name}.safetensors"
-        path.parent.mkdir(exist_ok=True)
-        model.save(path)
-    return result
+    return model.set_params(pool=8 if settings["average"] else 0), result
 
 
 def unsupervised(
@@ -238,7 +244,6 @@ def unsupervised(
     y: NDArray[Any],
     X_test: NDArray[Any],
     y_test: NDArray[Any],
-    checkpoint: Path,
     n_threads: int,
     report: Report,
 ) -> Json:

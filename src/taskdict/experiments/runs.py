@@ -2,11 +2,12 @@
 
 A run is described by its settings, which JSON can hold. Its result is written to ``runs/<name>.json`` in the folder of
 the experiment when it is complete; a run whose file is there is not done again. What a run needs to go on after a
-break, it keeps in ``checkpoints/<name>``.
+break, it keeps in a file in ``checkpoints/``, which runs with other settings do not see.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import multiprocessing
 import os
@@ -26,7 +27,7 @@ from taskdict._threads import resolve_threads
 
 Json = dict[str, Any]
 Report = Callable[[int, int], None]  # steps done, and in all
-Work = Callable[[Json, Path, int, Report], Json]  # settings, checkpoint, threads, report: the result
+Work = Callable[["Run", Path, int, Report], Json]  # run, checkpoint, threads, report: the result
 
 SECONDS_BETWEEN_REPORTS = 1.0
 SECONDS_BETWEEN_LINES = 60.0  # where lines cannot be rewritten
@@ -126,8 +127,9 @@ class Runner:
 def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> None:
     """Do a run and write its result."""
     begin = time.monotonic()
-    checkpoint = folder / "checkpoints" / run.name
-    clock = checkpoint.with_name(f"{run.name}.seconds")
+    digest = hashlib.sha256(json.dumps(run.settings, sort_keys=True).encode()).hexdigest()
+    checkpoint = folder / "checkpoints" / f"{run.name}-{digest[:8]}"
+    clock = checkpoint.with_name(f"{checkpoint.name}.seconds")
     before = float(clock.read_text()) if clock.exists() else 0.0  # spent before a break
     last = begin
 
@@ -138,7 +140,7 @@ def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> No
             write_text(clock, f"{before + last - begin:.1f}")
             report(done, total)
 
-    result = work({**run.settings, **run.inputs}, checkpoint, n_threads, remember)
+    result = work(run, checkpoint, n_threads, remember)
     seconds = round(before + time.monotonic() - begin, 1)
     write_json(_path(folder, run), {"settings": run.settings, **result, "seconds": seconds, "threads": n_threads})
     for path in (checkpoint, clock):

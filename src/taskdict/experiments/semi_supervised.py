@@ -90,12 +90,13 @@ def reproduce(
     return record
 
 
-def work(settings: Json, checkpoint: Path, n_threads: int, report: Report) -> Json:
+def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
     """Do one run: return the errors for each μ, on the test set and on the last digits of the training set.
 
     The labels of the latter have no part in the training.
     """
-    digits = datasets.LOADERS[settings["data_set"]](settings["data"])
+    settings = run.settings
+    digits = datasets.LOADERS[settings["data_set"]](run.inputs["data"])
     if digits.sha256 != settings["sha256"]:
         raise datasets.DataError("the data have changed since the experiment began.")
     _, labels, validation, y_validation = parts(digits, "validation", None)

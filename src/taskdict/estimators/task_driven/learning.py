@@ -264,10 +264,10 @@ class TaskLearner(LearnerMixin, TaskModel):
             dictionaries = []
             for member in members:
                 mine = member.batch(inside)
-                kinds = np.unique(mine.y)[: shape[0]]
+                kinds, kind_of = np.unique(mine.y, axis=0, return_inverse=True)
                 sizes = [len(share) for share in np.array_split(np.arange(shape[0]), max(1, len(kinds)))]
-                groups = [mine.X[mine.y.ravel() == kind] for kind in kinds] or [X]
-                atoms = [learned(group, size, ()) for group, size in zip(groups, sizes, strict=True)]
+                groups = [mine.X[kind_of.ravel() == kind] for kind in range(len(kinds))] or [X]
+                atoms = [learned(group, size, ()) for group, size in zip(groups, sizes, strict=True) if size > 0]
                 dictionaries.append(np.concatenate(atoms))
         else:
             D = check_dictionary(self.dictionary_init, X.dtype, name="dictionary_init")

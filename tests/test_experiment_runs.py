@@ -1,0 +1,144 @@
+import io
+import json
+import os
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from taskdict.experiments.runs import Display, Run, RunError, Runner, environment
+
+
+def squared(run, checkpoint, n_threads, report):
+    """A run that leaves a note whenever it is done."""
+    with (checkpoint.parent.parent / "log").open("a") as log:
+        log.write(f"{run.settings['x']} {n_threads} {os.getpid()}\n")
+    report(1, 2)
+    return {"result": run.settings["x"] ** 2}
+
+
+def failing(run, checkpoint, n_threads, report):
+    if run.settings["x"] == 1:
+        raise ZeroDivisionError("one is not allowed")
+    return {}
+
+
+def dying(run, checkpoint, n_threads, report):
+    os._exit(7)
+
+
+def counting(run, checkpoint, n_threads, report):
+    """A run that goes on from where it was."""
+    count = int(checkpoint.read_text()) if checkpoint.exists() else 0
+    starts = checkpoint.parent.parent / f"starts {run.name}"
+    starts.write_text(str(int(starts.read_text()) + 1) if starts.exists() else "1")
+    while count < 40:
+        count += 1
+        checkpoint.write_text(str(count))
+        report(count, 40)
+        time.sleep(0.05)
+    return {"starts": int(starts.read_text())}
+
+
+def runs(count):
+    return [Run(f"x{x}", {"x": x}) for x in range(count)]
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_each_run_is_done_once(tmp_path, n_threads):
+    for count in (2, 3):
+        results = Runner(tmp_path, squared, n_threads, io.StringIO()).results(runs(count))
+        assert [result["result"] for result in results] == [x**2 for x in range(count)]
+        assert all(result["seconds"] >= 0 for result in results)
+    done = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(done) == ["0", "1", "2"]
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+def test_cores_are_shared(tmp_path):
+    Runner(tmp_path, squared, 4, io.StringIO()).results(runs(2))
+    lines = [line.split() for line in (tmp_path / "log").read_text().splitlines()]
+    assert {threads for _, threads, _ in lines} == {"2"}
+    assert len({process for *_, process in lines} - {str(os.getpid())}) == 2
+
+
+def test_results_of_other_settings_are_noticed(tmp_path):
+    runner = Runner(tmp_path, squared, 1, io.StringIO())
+    runner.results([Run("a", {"x": 1}, {"data": "here"})])
+    assert runner.results([Run("a", {"x": 1}, {"data": "there"})])[0]["result"] == 1
+    with pytest.raises(RunError, match="other settings: give another --output"):
+        runner.results([Run("a", {"x": 2})])
+
+
+def test_a_run_that_fails(tmp_path):
+    with pytest.raises(ZeroDivisionError):
+        Runner(tmp_path, failing, 1, io.StringIO()).results(runs(2))
+    with pytest.raises(RunError, match=r"(?s)'x1' failed:.*ZeroDivisionError: one is not allowed"):
+        Runner(tmp_path, failing, 2, io.StringIO()).results([*runs(2), Run("x5", {"x": 5})])
+
+
+def test_a_run_that_dies(tmp_path):
+    with pytest.raises(RunError, match=r"ended with status 7"):
+        Runner(tmp_path, dying, 2, io.StringIO()).results(runs(2))
+
+
+@pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
+def test_goes_on_after_a_break(tmp_path, how):
+    code = (
+        "from pathlib import Path; import test_experiment_runs as t\n"
+        "if __name__ == '__main__': t.Runner(Path('.'), t.counting, 2).results([t.Run('a', {}), t.Run('b', {})])"
+    )
+    (tmp_path / "main.py").write_text(code)
+    environ = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
+    process = subprocess.Popen([sys.executable, "main.py"], cwd=tmp_path, env=environ, stderr=subprocess.DEVNULL)
+    while not any(path.read_text() not in ("", "1", "2") for path in tmp_path.glob("checkpoints/a-????????")):
+        assert process.poll() is None
+        time.sleep(0.01)
+    (started,) = tmp_path.glob("checkpoints/a-????????")
+    process.send_signal(how)
+    process.wait()
+    left = int(started.read_text())
+    while True:  # those that have lost their parent end soon
+        time.sleep(2.5)
+        now = int(started.read_text())
+        if now == left:
+            break
+        left = now
+    assert left < 40
+    results = Runner(tmp_path, counting, 1, io.StringIO()).results([Run("a", {}), Run("b", {})])
+    assert results[0]["starts"] > 1
+    assert results[0]["seconds"] > 2 - 0.05 * 40 / 2
+
+
+def test_display_where_lines_stay(monkeypatch):
+    file = io.StringIO()
+    clock = [0.0]
+    monkeypatch.setattr("taskdict.experiments.runs.time.monotonic", lambda: clock[0])
+    display = Display(file)
+    display.begin(3, 1)
+    for clock[0], done in ((10.0, 10), (61.0, 20), (100.0, 30), (130.0, 50)):
+        display.show("a", done, 100)
+    assert file.getvalue().splitlines() == ["1/3 runs  a 20 % (7 min left)", "1/3 runs  a 50 % (2 min left)"]
+
+
+def test_display_on_a_terminal():
+    class Terminal(io.StringIO):
+        def isatty(self):
+            return True
+
+    file = Terminal()
+    display = Display(file)
+    display.begin(2, 0)
+    display.show("first", 5, 100)
+    display.finish("first")
+    display.show("second", 50, 100)
+    display.end()
+    assert "\r\x1b[K0/2 runs  first 5 %" in file.getvalue()
+    assert "1/2 runs  second 50 %" in file.getvalue()
+    assert "\n" not in file.getvalue()
+
+
+def test_environment_can_be_written():
+    assert {"taskdict", "numpy", "processor", "cores"} <= json.loads(json.dumps(environment())).keys()
