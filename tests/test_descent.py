@@ -5,7 +5,18 @@ import pytest
 
 from helpers import DTYPES, random_problem
 from taskdict.constraints import UnitBall
-from taskdict.descent import Batch, Descent, DivergedError, LearningRate, Objective, Parameters, Sets, search_rho
+from taskdict.descent import (
+    MOST,
+    AdaptiveRate,
+    Batch,
+    Descent,
+    DivergedError,
+    LearningRate,
+    Objective,
+    Parameters,
+    Sets,
+    search_rho,
+)
 from taskdict.gradients import Coding
 from taskdict.losses import LogisticLoss, SquaredLoss
 from taskdict.models import LinearModel
@@ -43,6 +54,73 @@ def test_the_semi_supervised_term_is_that_of_all_signals():
 def test_learning_rate():
     rate = LearningRate(rho=2.0, t0=10)
     assert [rate.at(t) for t in (1, 10, 20, 100)] == [2.0, 2.0, 1.0, 0.2]
+
+
+def gradient_of(scale, seed=0, dtype=np.float64):
+    rng = np.random.default_rng(seed)
+    rows = np.array(scale)[:, None]
+    arrays = (rows * rng.standard_normal((len(rows), 5)), rng.standard_normal((2, 3)), rng.standard_normal(2))
+    return Parameters(*(array.astype(dtype) for array in arrays), rng.standard_normal((4, 6)).astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_adaptive_steps_have_the_same_length_for_large_and_small_gradients(dtype):
+    rate = AdaptiveRate(0.2, 1000)
+    moves, sizes = rate.moves(gradient_of([1e-8, 1.0, 1e8], dtype=dtype), None, 1)
+    np.testing.assert_allclose(np.linalg.norm(moves.D, axis=1), 0.2, rtol=1e-5)
+    np.testing.assert_allclose(np.linalg.norm(moves.Z, axis=1), 0.2, rtol=1e-5)
+    np.testing.assert_allclose(np.abs(moves.W), 0.2, rtol=1e-5)
+    np.testing.assert_allclose(np.abs(moves.b), 0.2, rtol=1e-5)
+    assert all(array.dtype == dtype for array in vars(moves).values())
+    assert (sizes.D.shape, sizes.Z.shape, sizes.W.shape, sizes.b.shape) == ((3, 1), (4, 1), (2, 3), (2,))
+    still, _ = rate.moves(gradient_of([0.0, 0.0, 0.0], dtype=dtype), None, 1)
+    assert (still.D == 0).all()
+
+
+def test_adaptive_sizes_are_means_over_the_last_batches():
+    rate = AdaptiveRate(0.1, 10_000)
+    sizes = None
+    squares = []
+    for t in range(1, 51):
+        gradient = gradient_of([1.0, 3.0], seed=t)
+        moves, sizes = rate.moves(gradient, sizes, t)
+        squares.append(np.square(gradient.D).sum(axis=1))
+    np.testing.assert_allclose(sizes.D[:, 0], np.mean(squares, axis=0))
+    expected = rate.at(50) * gradient.D / np.sqrt(sizes.D)
+    np.testing.assert_allclose(moves.D, expected)
+    for t in range(51, 3000):  # what was long ago is forgotten
+        _, sizes = rate.moves(gradient_of([1e-3, 1e-3], seed=t), sizes, t)
+    assert (sizes.D < 1e-4).all()
+
+
+def test_a_rare_gradient_does_not_take_an_atom_away():
+    rate = AdaptiveRate(0.1, 10**9)
+    sizes = None
+    for t in range(1, 2000):
+        _, sizes = rate.moves(gradient_of([0.0, 1.0]), sizes, t)
+    moves, _ = rate.moves(gradient_of([5.0, 1.0]), sizes, 2000)
+    np.testing.assert_allclose(np.linalg.norm(moves.D[0]), MOST * 0.1, rtol=1e-6)
+
+
+def test_adaptive_rate_falls_to_zero():
+    rate = AdaptiveRate(0.4, 100)
+    assert rate.at(1) == 0.4
+    assert rate.at(51) == pytest.approx(0.2)
+    assert rate.at(101) == rate.at(200) == pytest.approx(0)
+
+
+@pytest.mark.parametrize("transform", [False, True])
+def test_adaptive_steps_go_down_and_stay_in_the_sets(transform):
+    parameters, batch = problem(transform=transform)
+    sets = Sets(UnitBall(), W=UnitBall(), Z=UnitBall())
+    objective = Objective(LinearModel(), LogisticLoss(), Coding(0.02, 0.05), nu=0.01, task=0.8, reconstruction=0.2)
+    descent = Descent(objective, sets, parameters, AdaptiveRate(0.03, 200))
+    values = [descent.step(batch) for _ in range(200)]
+    assert values[-1] < 0.8 * values[1]
+    assert abs(values[-1] - values[-20]) < 0.01 * values[-1]  # it comes to rest
+    for name in ("D", "W", "Z"):
+        array = getattr(descent.parameters, name)
+        assert array is None or np.linalg.norm(array, axis=1).max() <= 1 + 1e-12
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

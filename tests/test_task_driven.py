@@ -284,6 +284,23 @@ def test_atoms_of_a_class_start_from_its_signals():
         assert (np.abs(D[mine][:, others]) < 1e-6).all()
 
 
+@pytest.mark.parametrize("multi_class", ["ovr", "ovo", "softmax"])
+def test_adaptive_steps_learn(digits, multi_class):
+    X, y, X_test, y_test = digits
+    model = quick(30, multi_class=multi_class, learning_rate="adaptive", max_iter=200).fit(X, y)
+    start = quick(30, multi_class=multi_class, learning_rate=1e-9, max_iter=1).fit(X, y)
+    assert model.score(X_test, y_test) > start.score(X_test, y_test) + 0.01
+    assert np.allclose(model.learning_rate_, 0.1)
+
+
+def test_adaptive_steps_for_regression(digits):
+    X, y, X_test, y_test = digits
+    model = td.TaskDrivenRegressor(30, learning_rate="adaptive", max_iter=300, n_measurements=20, random_state=0)
+    assert model.fit(X, y).score(X_test, y_test) > 0.75
+    model.partial_fit(X[:100], y[:100])
+    assert model.n_iter_ == 301
+
+
 def test_continuation_without_a_validation_part_ends_with_the_last_mu(digits):
     X, y, *_ = digits
     ends = {}

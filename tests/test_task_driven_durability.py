@@ -13,6 +13,7 @@ from sklearn.datasets import load_digits
 from threadpoolctl import threadpool_info
 
 import taskdict as td
+from taskdict import storage
 from taskdict.constraints import Ball
 from taskdict.estimators.task_driven.sources import StreamSource
 from test_task_driven import quick
@@ -157,12 +158,19 @@ def maybe_die(progress):
         os.kill(os.getpid(), signal.SIGKILL)
 
 td.TaskDrivenClassifier(
-    12, mu=mu, max_iter=40, multi_class="softmax", random_state=0, checkpoint=sys.argv[1], callbacks=maybe_die
+    12,
+    mu=mu,
+    max_iter=40,
+    learning_rate="adaptive" if sys.argv[3] == "adaptive" else "auto",
+    multi_class="softmax",
+    random_state=0,
+    checkpoint=sys.argv[1],
+    callbacks=maybe_die,
 ).fit(X, y)
 """
 
 
-@pytest.mark.parametrize("kind", ["plain", "semi"])
+@pytest.mark.parametrize("kind", ["plain", "semi", "adaptive"])
 def test_killed_training_goes_on_to_the_same_bits(tmp_path, kind):
     def run(name, dies_at):
         command = [sys.executable, "-c", KILLED, tmp_path / name, str(dies_at), kind]
@@ -171,7 +179,7 @@ def test_killed_training_goes_on_to_the_same_bits(tmp_path, kind):
     assert run("whole", -1) == 0
     for dies_at in (7, 23, 38):  # the last is in the tenth that is averaged
         assert run("broken", dies_at) == -9
-        assert td.load(tmp_path / "broken").n_iter_ == dies_at
+        assert td.load(tmp_path / "broken").n_iter_ == dies_at - 1  # what callbacks have not seen does not count
     assert run("broken", -1) == 0
     whole, broken = td.load(tmp_path / "whole"), td.load(tmp_path / "broken")
     for name in ("components_", "coef_", "intercept_", "learning_rate_"):
@@ -179,7 +187,13 @@ def test_killed_training_goes_on_to_the_same_bits(tmp_path, kind):
     assert whole.history_ == broken.history_
     before = (tmp_path / "broken").stat().st_mtime_ns
     again = td.TaskDrivenClassifier(
-        12, mu=whole.mu, max_iter=40, multi_class="softmax", random_state=0, checkpoint=tmp_path / "broken"
+        12,
+        mu=whole.mu,
+        max_iter=40,
+        learning_rate=whole.learning_rate,
+        multi_class="softmax",
+        random_state=0,
+        checkpoint=tmp_path / "broken",
     )
     X, y = load_digits(return_X_y=True)
     again.fit(X, np.where(np.arange(len(y)) % 3 == 0, -1, y) if kind == "semi" else y)  # complete: nothing to do
@@ -310,3 +324,14 @@ def test_ctrl_c_keeps_the_last_whole_batch(digits):
     )
     run = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
     assert run.stdout == "stopped\n", run.stderr
+
+
+def test_a_file_whose_sizes_do_not_fit(digits, tmp_path):
+    X, y, *_ = digits
+    model = quick(5, multi_class="softmax", learning_rate="adaptive", max_iter=3).fit(X, y)
+    arrays, document = model._to_file()
+    assert arrays["sizes D"].shape == (1, 5, 1)
+    for bad in (-arrays["sizes D"], arrays["sizes D"][:, 1:], arrays["sizes D"] * np.nan):
+        storage.write(tmp_path / "bad", "TaskDrivenClassifier", {**arrays, "sizes D": bad}, document)
+        with pytest.raises(td.ModelFileError, match="its sizes do not fit"):
+            td.load(tmp_path / "bad")

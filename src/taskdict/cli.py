@@ -92,8 +92,9 @@ def run_digits(options: argparse.Namespace) -> None:
 
     semi = options.semi_supervised
     settings = (digits_report.semi_supervised_settings if semi else digits_report.table_1_settings)(options)
-    words = ["digits", options.data_set, "semi-supervised" if semi else options.recipe or "paper"]
-    folder = options.output or Path("-".join(["taskdict", *words, *(["quick"] if options.quick else [])]))
+    words = ["taskdict-digits", options.data_set, settings.recipe]
+    words += [word for word, wanted in (("semi-supervised", semi), ("quick", options.quick)) if wanted]
+    folder = options.output or Path("-".join(words))
     digits_report.report(settings, folder, data=options.data, n_threads=options.threads)
 
 

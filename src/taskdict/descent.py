@@ -10,6 +10,7 @@ in the second term only.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -26,6 +27,8 @@ Floats = NDArray[Any]
 
 
 LOWEST_POWER, HIGHEST_POWER = -6.0, 3.0  # of ten, for the learning rates that are tried
+SHARE = 0.01  # of a batch in the mean squares that adaptive steps are divided by
+MOST = 3.0  # times its usual size that a gradient counts in adaptive steps
 DIVERGED = 1e3  # times the values at the start: a candidate for the learning rate is given up
 
 
@@ -41,6 +44,17 @@ class Parameters:
     W: Floats
     b: Floats  # (n_outputs,)
     Z: Floats | None = None  # (n_measurements, n_features)
+
+    def each(self, function: Callable[..., Floats], *others: Parameters) -> Parameters:
+        """Return what a function makes of each array, and of those of the same name in others."""
+        names = [name for name, array in vars(self).items() if array is not None]
+        return Parameters(**{name: function(*(getattr(each, name) for each in (self, *others))) for name in names})
+
+    def squares(self) -> Parameters:
+        """Return the squares of the norms of the rows of D and Z, and of the numbers of W and b."""
+        rows = [None if rows is None else np.square(rows).sum(axis=1, keepdims=True) for rows in (self.D, self.Z)]
+        assert rows[0] is not None
+        return Parameters(rows[0], np.square(self.W), np.square(self.b), rows[1])
 
 
 @dataclass(frozen=True)
@@ -148,18 +162,63 @@ class LearningRate:
         """Return ρ_t."""
         return min(self.rho, self.rho * self.t0 / t)
 
+    def moves(self, gradient: Parameters, sizes: Parameters | None, t: int) -> tuple[Parameters, None]:
+        """Return by how much to move against the gradient."""
+        rho = gradient.D.dtype.type(self.at(t))
+        return gradient.each(lambda array: rho * array), None
+
+
+@dataclass(frozen=True)
+class AdaptiveRate:
+    """Steps for which every atom, every row of Z and every number of W and b moves at its own pace.
+
+    A gradient is divided by its own size, the root of the mean of its square over the last hundred batches or so; what
+    is left, at most `MOST`, is multiplied by a number that falls from `size` to zero over `total` steps like a cosine.
+    An atom that few signals use, or one whose signals are all told apart already, then moves as far as the others.
+    """
+
+    size: float
+    total: int
+
+    def at(self, t: int) -> float:
+        """Return the number."""
+        return self.size * 0.5 * (1 + math.cos(math.pi * min(1.0, (t - 1) / self.total)))
+
+    def moves(self, gradient: Parameters, sizes: Parameters | None, t: int) -> tuple[Parameters, Parameters]:
+        """Return by how much to move against the gradient, and the mean squares from those before."""
+        number = gradient.D.dtype.type
+        rho, share, least = number(self.at(t)), number(max(SHARE, 1 / t)), np.finfo(number).tiny
+        squares = gradient.squares()
+        means = squares if sizes is None else sizes.each(lambda old, new: old + share * (new - old), squares)
+
+        def move(array: Floats, mean: Floats, square: Floats) -> Floats:
+            usual = np.sqrt(np.maximum(np.maximum(mean, square / number(MOST**2)), least))
+            return np.asarray(rho * array / usual)
+
+        return gradient.each(move, means, squares), means
+
 
 class Descent:
-    """Takes one projected gradient step after the other; `parameters` are those after `t` steps."""
+    """Takes one projected gradient step after the other; `parameters` are those after `t` steps.
+
+    `sizes` is what the rate knows of the gradients so far, if it wants to.
+    """
 
     def __init__(
-        self, objective: Objective, sets: Sets, parameters: Parameters, rate: LearningRate, n_threads: int = 1
+        self,
+        objective: Objective,
+        sets: Sets,
+        parameters: Parameters,
+        rate: LearningRate | AdaptiveRate,
+        n_threads: int = 1,
+        sizes: Parameters | None = None,
     ) -> None:
         self.objective = objective
         self.sets = sets
         self.parameters = parameters
         self.rate = rate
         self.n_threads = n_threads
+        self.sizes = sizes
         self.t = 0
 
     def step(self, batch: Batch) -> float:
@@ -172,21 +231,16 @@ class Descent:
         """
         with np.errstate(over="ignore", invalid="ignore"):  # noticed below
             value, gradient = self.objective.evaluate(self.parameters, batch, self.n_threads)
-            rho = self.rate.at(self.t + 1)
-            moved = {
-                name: getattr(self.parameters, name) - self.parameters.D.dtype.type(rho) * getattr(gradient, name)
-                for name in ("D", "W", "b", "Z")
-                if getattr(gradient, name) is not None
-            }
-            parameters = self.sets.project(replace(self.parameters, **moved))
+            moves, sizes = self.rate.moves(gradient, self.sizes, self.t + 1)
+            parameters = self.sets.project(self.parameters.each(np.subtract, moves))
             arrays = [array for array in vars(parameters).values() if array is not None]
             finite = np.isfinite(value) and all(np.isfinite(array.sum()) for array in arrays)
         if not finite:
             raise DivergedError(
-                f"step {self.t + 1} of size {rho:.2g} leads out of the finite numbers. Take a smaller learning rate: "
-                "most are between 0.1 and 10."
+                f"step {self.t + 1} of size {self.rate.at(self.t + 1):.2g} leads out of the finite numbers. Take a "
+                "smaller learning rate: most are between 0.1 and 10."
             )
-        self.parameters = parameters
+        self.parameters, self.sizes = parameters, sizes
         self.t += 1
         return value
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
 
@@ -11,7 +12,8 @@ class Schedule:
 
     max_iter: int
     mus: tuple[float, ...] = (0.0,)
-    rho: float | None = None  # None searches for it
+    rho: float | None = None  # None searches for it, or is found without a search if `adaptive`
+    adaptive: bool = False  # whether each atom moves at its own pace
     t0: float | None = None  # None is max_iter / 10
     reconstruction: float = 1.0  # weight of ℓu for μ = 1
     patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
@@ -27,6 +29,11 @@ class Schedule:
     def check_every(self) -> int:
         """Batches between two looks at the validation part."""
         return max(1, self.max_iter // 50)
+
+    @property
+    def pace(self) -> float:
+        """How far each atom moves per batch in the beginning, if `adaptive`: the less, the more batches there are."""
+        return min(0.1, 2 / math.sqrt(self.max_iter))
 
     def tail(self, t: int) -> int:
         """Return how many batches of the last tenth for this μ the t-th batch completes, 0 if it is not one of them."""

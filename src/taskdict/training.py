@@ -20,6 +20,7 @@ from taskdict._permutation import permuted
 from taskdict._threads import in_parallel
 from taskdict.descent import (
     DIVERGED,
+    AdaptiveRate,
     Batch,
     Descent,
     DivergedError,
@@ -80,6 +81,7 @@ class State:
     rhos: tuple[float, ...]  # of each model
     t: int = 0  # batches so far
     position: Any = None  # of the source of the batches after the last one
+    sizes: tuple[Parameters, ...] | None = None  # mean squares of the gradients, if steps are adaptive
     mean: tuple[Parameters, ...] | None = None  # over the last tenth of the batches for this μ, while in it
     best: tuple[Parameters, ...] | None = None  # on the validation part
     best_value: float = np.inf
@@ -171,7 +173,7 @@ class Trainer:
         except DivergedError:
             self.state = replace(state, parameters=before, mean=None)  # those since may be bad already
             raise
-        parameters, values, rhos = zip(*results, strict=True)
+        parameters, values, rhos, sizes = zip(*results, strict=True)
         if any(value > limit for value, limit in zip(values, self._limits, strict=True)) and self._before is not None:
             self.state = replace(state, parameters=before, mean=None)
             if schedule.rho is not None:
@@ -184,7 +186,8 @@ class Trainer:
             return self.step(batch, position)
         t = state.t + 1
         mean = _mean(state.mean, parameters, schedule.tail(t)) if schedule.average and schedule.tail(t) > 0 else None
-        state = replace(state, parameters=parameters, rhos=rhos, t=t, position=position, mean=mean)
+        kept = None if any(each is None for each in sizes) else sizes
+        state = replace(state, parameters=parameters, rhos=rhos, sizes=kept, t=t, position=position, mean=mean)
         ended = t % schedule.max_iter == 0
         if ended and mean is not None:
             chosen = tuple(self._for_each(lambda k: self._better(k, stage, mean[k], parameters[k])))
@@ -226,9 +229,11 @@ class Trainer:
         mus = schedule.mus
         search = schedule.rho is None and (stage == 0 or (mus[stage - 1] == 1 and mus[stage] < 1))
         rhos = state.rhos
-        if search:
+        if schedule.adaptive:
+            rhos = (schedule.pace,) * len(rhos)
+        elif search:
             rhos = tuple(self._for_each(lambda k: self._search(k, state, stage, refit)))
-        state = replace(state, rhos=rhos)
+        state = replace(state, rhos=rhos, sizes=None)
         return self._refit(state, stage) if refit else state
 
     def _member(self, k: int, stage: int) -> Member:
@@ -263,15 +268,21 @@ class Trainer:
         ]
         return DIVERGED * max(values) if values else np.inf
 
-    def _step_of(self, k: int, state: State, stage: int, batch: Batch) -> tuple[Parameters, float, float]:
-        """Take one step with model k; return its parameters, the value before, and the learning rate."""
+    def _step_of(
+        self, k: int, state: State, stage: int, batch: Batch
+    ) -> tuple[Parameters, float, float, Parameters | None]:
+        """Take one step with model k; return its parameters, the value before, the learning rate, and the sizes."""
         member, parameters, rho = self._member(k, stage), state.parameters[k], state.rhos[k]
+        sizes = None if state.sizes is None else state.sizes[k]
         mine = member.batch(batch)
         if len(mine.X) == 0 and (mine.unlabelled is None or len(mine.unlabelled) == 0):
-            return parameters, np.nan, rho
+            nothing = parameters.squares().each(np.zeros_like) if self.schedule.adaptive and sizes is None else sizes
+            return parameters, np.nan, rho, nothing
         for _ in range(RETRIES):
-            rate = LearningRate(rho, self.schedule.t0 or self.schedule.max_iter / 10)
-            descent = Descent(member.objective, member.sets, parameters, rate, self._threads_each)
+            rate: LearningRate | AdaptiveRate = LearningRate(rho, self.schedule.t0 or self.schedule.max_iter / 10)
+            if self.schedule.adaptive:
+                rate = AdaptiveRate(rho, self.schedule.max_iter)
+            descent = Descent(member.objective, member.sets, parameters, rate, self._threads_each, sizes)
             descent.t = state.t - stage * self.schedule.max_iter
             try:
                 value = descent.step(mine)
@@ -280,7 +291,7 @@ class Trainer:
                     raise
                 rho /= 10**0.5
             else:
-                return descent.parameters, value, rho
+                return descent.parameters, value, rho, descent.sizes
         raise DivergedError(f"no step leads to finite numbers after {state.t} batches: check the signals and targets.")
 
     def _search(self, k: int, state: State, stage: int, refit: bool) -> float:
@@ -378,11 +389,10 @@ def _mean(mean: tuple[Parameters, ...] | None, parameters: tuple[Parameters, ...
     if mean is None or n == 1:
         return parameters
 
-    def moved(old: Parameters, new: Parameters) -> Parameters:
-        arrays = {name: array for name, array in vars(old).items() if array is not None}
-        return replace(old, **{name: a + (getattr(new, name) - a) / a.dtype.type(n) for name, a in arrays.items()})
+    def moved(old: Floats, new: Floats) -> Floats:
+        return np.asarray(old + (new - old) / old.dtype.type(n))
 
-    return tuple(moved(old, new) for old, new in zip(mean, parameters, strict=True))
+    return tuple(old.each(moved, new) for old, new in zip(mean, parameters, strict=True))
 
 
 def _part(batch: Batch, rows: NDArray[np.intp], unlabelled: Floats) -> Batch:

@@ -25,6 +25,10 @@ LAMBDA1 = tuple(round(0.15 + 0.025 * k, 3) for k in range(-3, 4))  # the paper's
 NU = tuple(10.0**-k for k in range(1, 7))  # the paper's
 FIRST_NU = 1e-5  # while λ1 is chosen
 BENDS = (0.0, 0.5, 0.8, 1.1)  # of which our recipe takes the best
+RECIPES: dict[str, Json] = {
+    "paper": {"shifts": 4, "average": False},
+    "ours": {"shifts": 8, "average": True, "learning_rate": "adaptive"},
+}
 PAPER = {  # test errors in percent: by data set, unsupervised and supervised, for each size
     "mnist": {
         "unsupervised": {50: 5.27, 100: 3.92, 200: 2.95, 300: 2.36},
@@ -41,8 +45,9 @@ PAPER = {  # test errors in percent: by data set, unsupervised and supervised, f
 class Settings:
     """What the experiment is; the defaults are the paper's.
 
-    `recipe` is "paper": digits moved in four directions, the last iterate, one look at a test digit; or "ours": eight
-    directions, bent, the average of the last iterates where that is better, and nine looks.
+    `recipe` is "paper": digits moved in four directions, one learning rate for all parameters, the last iterate, one
+    look at a test digit; or "ours": eight directions, bent, adaptive steps, the average of the last iterates where that
+    is better, and nine looks.
     """
 
     data_set: str = "mnist"
@@ -109,7 +114,7 @@ def reproduce(
         "multi_class": settings.multi_class,
         "lambda2": settings.lambda2,
         "limit": settings.limit,
-        **({"shifts": 4, "average": False} if settings.recipe == "paper" else {"shifts": 8, "average": True}),
+        **RECIPES[settings.recipe],
     }
     chosen, selection = select(settings, common, inputs, runner)
     largest_first = sorted(settings.sizes, reverse=True)
@@ -217,6 +222,7 @@ def supervised(
         nu=settings["nu"],
         batch_size=settings["batch_size"],
         max_iter=settings["iterations"],
+        learning_rate=settings.get("learning_rate", "auto"),
         average=settings["average"],
         dictionary_init="classes",
         checkpoint=str(checkpoint),

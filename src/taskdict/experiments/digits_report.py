@@ -44,13 +44,12 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
 
 def semi_supervised_settings(options: argparse.Namespace) -> semi_supervised.Settings:
     """Return the settings of the second experiment."""
-    for name in ("recipe", "bend"):
-        if getattr(options, name) is not None:
-            raise ValueError(f"--{name} is not for --semi-supervised.")
+    if options.bend is not None:
+        raise ValueError("--bend is not for --semi-supervised, which chooses nothing but μ.")
     for name in ("sizes", "lambda1", "nu"):
         if getattr(options, name) is not None and len(getattr(options, name)) > 1:
             raise ValueError(f"--{name} must be one number with --semi-supervised, which chooses nothing but μ.")
-    settings = semi_supervised.Settings(data_set=options.data_set)
+    settings = semi_supervised.Settings(data_set=options.data_set, recipe=options.recipe or "paper")
     if options.quick or options.data_set == "bundled":
         settings = settings.quick()
     given: dict[str, Any] = {

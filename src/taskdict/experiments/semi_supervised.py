@@ -19,6 +19,10 @@ from taskdict.experiments.digits import parts, percent_wrong
 from taskdict.experiments.runs import Json, Report, Run, Runner, environment, write_json
 from taskdict.progress import Progress
 
+RECIPES: dict[str, Json] = {
+    "paper": {"shifts": 4, "bend": 0.0, "learning_rate": "auto"},
+    "ours": {"shifts": 8, "bend": 0.8, "learning_rate": "adaptive"},
+}
 MUS = tuple(round(1 - 0.1 * k, 1) for k in range(11))
 PAPER = {300: 5.81, 1000: 3.55, 5000: 1.81}  # lowest test error over μ in percent, by number of labels
 
@@ -27,6 +31,7 @@ PAPER = {300: 5.81, 1000: 3.55, 5000: 1.81}  # lowest test error over μ in perc
 class Settings:
     """What the experiment is; the defaults are the paper's, except for the moved digits, of which it does not speak.
 
+    `recipe` is "paper", or "ours": digits moved in eight directions and bent, and adaptive steps.
     `draws` are seeds of the random choice of labels: those of the paper are not public.
     """
 
@@ -38,7 +43,7 @@ class Settings:
     nu: float = 1e-5
     iterations: int = 10_000  # for each μ
     batch_size: int = 200  # with labels, and as many without
-    shifts: int = 4
+    recipe: str = "paper"
     limit: int | None = None  # digits without labels, None for all
 
     def quick(self) -> Settings:
@@ -71,7 +76,8 @@ def reproduce(
         Where to show progress.
     """
     digits = datasets.LOADERS[settings.data_set](data)
-    common = {key: value for key, value in asdict(settings).items() if key not in ("labels", "draws")}
+    common = {key: value for key, value in asdict(settings).items() if key not in ("labels", "draws", "recipe")}
+    common |= RECIPES[settings.recipe]
     runs = [
         Run(f"labels{n}-draw{draw}", {**common, "sha256": digits.sha256, "labels": n, "draw": draw}, {"data": data})
         for draw in settings.draws
@@ -129,6 +135,7 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
         lambda1=settings["lambda1"],
         nu=settings["nu"],
         mu=list(MUS),
+        learning_rate=settings["learning_rate"],
         batch_size=2 * settings["batch_size"],  # every second is without a label
         max_iter=settings["iterations"],
         validation_fraction=0.0,
@@ -137,7 +144,7 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
         n_threads=n_threads,
         callbacks=look,
     )
-    model = ImageClassifier(classifier, shifts=settings["shifts"], random_state=settings["draw"])
+    model = ImageClassifier(classifier, shifts=settings["shifts"], bend=settings["bend"], random_state=settings["draw"])
     model.fit(digits.images[rows], y[rows])
     stored.unlink()
     for k, mu in enumerate(MUS):

@@ -67,7 +67,8 @@ class Training:
         """Return all this as arrays and as what JSON can hold."""
         state = self.state
         arrays = {}
-        for prefix, learned in (("", state.parameters), ("mean ", state.mean), ("best ", state.best)):
+        kept = {"": state.parameters, "mean ": state.mean, "best ": state.best, "sizes ": state.sizes}
+        for prefix, learned in kept.items():
             if learned is not None:
                 for name in ("D", "W", "b", "Z"):
                     stacked = [getattr(parameters, name) for parameters in learned]
@@ -104,6 +105,7 @@ class Training:
             tuple(float(rho) for rho in arrays["rhos"]),
             int(document["t"]),
             document["position"],
+            _sizes(arrays, parameters),
             mean,
             best,
             np.inf if document["best_value"] is None else float(document["best_value"]),
@@ -147,3 +149,19 @@ def _parameters(arrays: storage.Arrays, prefix: str, model: Model, n_atoms: int)
     return tuple(
         Parameters(D[k].copy(), W[k].copy(), b[k].copy(), None if Z is None else Z[k].copy()) for k in range(count)
     )
+
+
+def _sizes(arrays: storage.Arrays, parameters: tuple[Parameters, ...]) -> tuple[Parameters, ...] | None:
+    """Return the mean squares of the gradients, None if there are none."""
+    found = {name: arrays[f"sizes {name}"] for name in ("D", "W", "b", "Z") if f"sizes {name}" in arrays}
+    if not found:
+        return None
+    first = parameters[0]
+    names = [name for name, array in vars(first).items() if array is not None]
+    for name in names:
+        shape, dtype = getattr(first, name).shape, first.D.dtype
+        wanted = (len(parameters), *((shape[0], 1) if name in ("D", "Z") else shape))
+        array = found[name]
+        if array.shape != wanted or array.dtype != dtype or not np.isfinite(array).all() or (array < 0).any():
+            raise ValueError("its sizes do not fit its parameters")
+    return tuple(Parameters(**{name: found[name][k].copy() for name in names}) for k in range(len(parameters)))

@@ -219,7 +219,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 )
             trainer.start(starts)
         except DivergedError as error:
-            raise DivergedError(f"learning_rate='auto' found none: {error}") from None
+            raise DivergedError(f"learning_rate={self.learning_rate!r} found none: {error}") from None
         assert trainer.state is not None
         state = replace(trainer.state, position=source.state())
         trainer.state = state
@@ -337,6 +337,7 @@ class TaskLearner(LearnerMixin, TaskModel):
             check_count("max_iter", self.max_iter),
             self._mus(),
             rho=None if isinstance(self.learning_rate, str) else float(self.learning_rate),
+            adaptive=isinstance(self.learning_rate, str) and self.learning_rate == "adaptive",
             reconstruction=(scaling.c / scaling.s) ** 2,
             patience=self.n_iter_no_change if self.early_stopping else None,
             average=self.average,

@@ -74,10 +74,10 @@ class TaskParameters:
         self._check_loss()
         rate = self.learning_rate
         if isinstance(rate, str):
-            if rate != "auto":
-                raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}.")
+            if rate not in ("auto", "adaptive"):
+                raise ValueError(f"learning_rate must be 'auto', 'adaptive' or a positive number, got {rate!r}.")
         elif check_number("learning_rate", rate) <= 0:
-            raise ValueError(f"learning_rate must be 'auto' or a positive number, got {rate!r}.")
+            raise ValueError(f"learning_rate must be 'auto', 'adaptive' or a positive number, got {rate!r}.")
         fraction = check_number("validation_fraction", self.validation_fraction)
         if not 0 <= fraction < 1 or (fraction == 0 and self.early_stopping):
             raise ValueError(
