@@ -4,6 +4,7 @@ import dataclasses
 import doctest
 import enum
 import importlib
+import json
 import pkgutil
 import re
 import subprocess
@@ -13,6 +14,7 @@ from pathlib import Path
 import pytest
 
 import taskdict
+from taskdict.experiments.tables import digits_table, semi_supervised_table
 
 ROOT = Path(__file__).parents[1]
 MODULES = [m.name for m in pkgutil.walk_packages(taskdict.__path__, "taskdict.")]
@@ -45,6 +47,22 @@ def test_links_lead_somewhere(document):
         path = target[0] or target[1]
         if "://" not in path:
             assert (document.parent / path).exists(), path
+
+
+RECORDS = sorted((ROOT / "docs" / "results").glob("*/record.json"))
+
+
+@pytest.mark.parametrize("path", RECORDS, ids=lambda path: path.parent.name)
+def test_tables_are_those_of_the_records(path):
+    """A page shows what the record says, and the table beside it is made from it."""
+    record = json.loads(path.read_text())
+    table = (digits_table if record["experiment"] == "digits" else semi_supervised_table)(record)
+    assert table in (path.parent / "table.md").read_text()
+    page = "digits.md"
+    assert table in (ROOT / "docs" / page).read_text()
+    assert f"results/{path.parent.name}" in (ROOT / "docs" / page).read_text()
+    assert record["seconds"] > 0
+    assert len(record["data"]["sha256"]) == 64
 
 
 @pytest.mark.parametrize("module", MODULES)

@@ -92,6 +92,14 @@ def test_two_classes():
     assert model.score(TEST[few], TEST_LABELS[few]) > 0.97
 
 
+def test_labels_may_be_words():
+    words = np.array(["zero", "one"])
+    two = LABELS < 2
+    model = td.ImageClassifier(small(max_iter=10), shifts=0, random_state=0).fit(IMAGES[two], words[LABELS[two]])
+    few = TEST_LABELS < 2
+    assert model.score(TEST[few], words[TEST_LABELS[few]]) > 0.97
+
+
 def test_unlabelled_pictures_are_learned_from():
     y = np.where(np.arange(1200) < 200, LABELS, -1)
     model = td.ImageClassifier(small(mu=0.3), shifts=0, random_state=0).fit(IMAGES, y)

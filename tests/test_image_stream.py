@@ -157,6 +157,7 @@ def test_constant_pictures_become_zero():
         ({"shifts": [(1, 2, 3)]}, "shifts must be"),
         ({"shifts": True}, "shifts must be"),
         ({"bend": -1.0}, "bend must be finite and at least 0"),
+        ({"y": np.zeros((20, 2))}, r"y must have one label for each picture, got shape \(20, 2\)"),
         ({"y": [1, 2]}, "y has 2 targets, but there are 20"),
     ],
 )

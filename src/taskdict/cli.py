@@ -73,16 +73,24 @@ def add_reproduce(commands: Any) -> None:
     digits.add_argument(
         "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: bent digits, averages, nine looks"
     )
-    digits.add_argument("--sizes", type=positive, nargs="+", help="numbers of atoms p (default: 50 100 200 300)")
+    several: dict[str, Any] = {"nargs": "+", "metavar": "N"}
+    digits.add_argument("--sizes", type=positive, **several, help="numbers of atoms p (default: 50 100 200 300)")
     digits.add_argument(
-        "--iterations", type=positive, help="batches of 200, for each μ if semi-supervised (default: as in the paper)"
+        "--iterations",
+        type=positive,
+        metavar="N",
+        help="batches of 200, for each μ if semi-supervised (default: as in the paper, 40000 or 10000)",
     )
-    digits.add_argument("--seeds", type=natural, nargs="+", help="seeds, or draws of the labels (default: 0, or 0 1 2)")
-    digits.add_argument("--lambda1", type=float, nargs="+", help="weights of the ℓ1 norm to choose from")
-    digits.add_argument("--nu", type=float, nargs="+", help="weights of the penalty on the model to choose from")
-    digits.add_argument("--bend", type=float, nargs="+", help="displacements in pixels to choose from (recipe: ours)")
-    digits.add_argument("--labels", type=positive, nargs="+", help="numbers of labels (default: 300 1000 5000)")
-    digits.add_argument("--threads", type=positive, help="cores to use (default: all)")
+    digits.add_argument("--seeds", type=natural, **several, help="seeds, or draws of the labels (default: 0, or 0 1 2)")
+    digits.add_argument("--lambda1", type=float, **several, help="weights of the ℓ1 norm to choose from")
+    digits.add_argument("--nu", type=float, **several, help="weights of the penalty on the model to choose from")
+    digits.add_argument("--bend", type=float, **several, help="displacements in pixels to choose from (recipe: ours)")
+    digits.add_argument("--lambda2", type=float, metavar="X", help="weight of the squared ℓ2 norm (default: 0)")
+    digits.add_argument(
+        "--multi-class", choices=("ovr", "softmax"), help="a dictionary per class (default), or one for all"
+    )
+    digits.add_argument("--labels", type=positive, **several, help="numbers of labels (default: 300 1000 5000)")
+    digits.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
     digits.set_defaults(run=run_digits)
 
 

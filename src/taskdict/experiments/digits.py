@@ -238,7 +238,7 @@ def supervised(
         "error": percent_wrong(scores, y_test),
         "pooled_error": percent_wrong(model.decision_function(X_test), y_test),
         "loss": loss(scores, y_test),
-        "nonzeros": nonzeros(model, X_test[:1000]),
+        "nonzeros": nonzeros(model, X_test[:1000], settings["p"]),
         "learning_rates": [float(rho) for rho in np.atleast_1d(model.classifier_.learning_rate_)],
     }
     return model.set_params(pool=8 if settings["average"] else 0), result
@@ -286,7 +286,7 @@ def loss(scores: NDArray[Any], labels: NDArray[Any]) -> float:
     return float(np.logaddexp(0, -signs * scores).mean())
 
 
-def nonzeros(model: ImageClassifier, images: NDArray[Any]) -> float:
+def nonzeros(model: ImageClassifier, images: NDArray[Any], p: int) -> float:
     """Return how many coefficients of a code are not zero, on average over digits and dictionaries."""
     codes = model.transform(images)
-    return round(float(codes.nnz / len(images) / len(model.classes_)), 2)
+    return round(float(codes.nnz / len(images) / (codes.shape[1] // p)), 2)

@@ -37,6 +37,8 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
         "lambda1": options.lambda1,
         "nu": options.nu,
         "bends": options.bend,
+        "multi_class": options.multi_class,
+        "lambda2": options.lambda2,
     }
     chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
     return replace(settings, **chosen)
@@ -44,8 +46,9 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
 
 def semi_supervised_settings(options: argparse.Namespace) -> semi_supervised.Settings:
     """Return the settings of the second experiment."""
-    if options.bend is not None:
-        raise ValueError("--bend is not for --semi-supervised, which chooses nothing but μ.")
+    for name in ("bend", "multi_class", "lambda2"):
+        if getattr(options, name) is not None:
+            raise ValueError(f"--{name.replace('_', '-')} is not for --semi-supervised.")
     for name in ("sizes", "lambda1", "nu"):
         if getattr(options, name) is not None and len(getattr(options, name)) > 1:
             raise ValueError(f"--{name} must be one number with --semi-supervised, which chooses nothing but μ.")

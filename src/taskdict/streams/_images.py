@@ -74,6 +74,8 @@ class ImageStream(Stream):
         self.bend = check_penalty("bend", bend)
         self.targets = open_targets(y, len(self._images))
         self.has_targets = self.targets is not None
+        if self.targets is not None and self.targets.ndim != 1:
+            raise ValueError(f"y must have one label for each picture, got shape {self.targets.shape}.")
         self.n_signals = len(self._images) * len(self.shifts)
         self.background = float(self._images.min())
         every = np.arange(len(self._images))
