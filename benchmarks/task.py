@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import gzip
 import itertools
 import json
 import os
@@ -64,23 +63,14 @@ def step_cost(name: str, X: np.ndarray, p: int, lambda1: float, n_threads: int, 
     }
 
 
-def mnist(data: Path) -> tuple[np.ndarray, np.ndarray, np.ndarray, np.ndarray]:
-    """Return training and test digits, centred, of norm one, with their labels."""
-    parts = []
-    for part in ("train", "t10k"):
-        for kind, offset in (("images-idx3", 16), ("labels-idx1", 8)):
-            with gzip.open(data / "mnist" / f"{part}-{kind}-ubyte.gz") as file:
-                parts.append(np.frombuffer(file.read(), np.uint8, offset=offset))
-    X, y, X_test, y_test = parts
-    scale = td.UnitNorm()
-    X, X_test = (scale.fit_transform(pixels.reshape(-1, 784).astype(np.float32)) for pixels in (X, X_test))
-    return X, y, X_test, y_test
-
-
 def threes(data: Path, seeds: int) -> list[dict]:
     """Tell MNIST's threes from the rest: the unsupervised start, and the end of 1,000 batches of 200."""
-    X, y, X_test, y_test = mnist(data)
-    is_three, is_three_test = y == 3, y_test == 3
+    mnist = td.datasets.load_mnist(data)
+    X, X_test = (
+        td.UnitNorm().fit_transform(images.reshape(-1, 784).astype(np.float32))
+        for images in (mnist.images, mnist.test_images)
+    )
+    is_three, is_three_test = mnist.labels == 3, mnist.test_labels == 3
     records = []
     for seed in range(seeds):
         settings = {"n_components": 100, "lambda1": 0.075, "random_state": seed}
@@ -113,6 +103,9 @@ def bundled(n_splits: int = 5) -> list[dict]:
         "SVC()": SVC(),
         "TaskDrivenClassifier(): one dictionary per class": td.TaskDrivenClassifier(random_state=0),
         'TaskDrivenClassifier(multi_class="softmax")': td.TaskDrivenClassifier(multi_class="softmax", random_state=0),
+        'TaskDrivenClassifier(learning_rate="adaptive")': td.TaskDrivenClassifier(
+            learning_rate="adaptive", random_state=0
+        ),
         'TaskDrivenClassifier(multi_class="onehot")': td.TaskDrivenClassifier(multi_class="onehot", random_state=0),
     }
     splits = {

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import hashlib
 from dataclasses import dataclass
 from pathlib import Path
@@ -57,8 +56,7 @@ def _smooth_noise(n: int, side: int, rng: np.random.Generator) -> np.ndarray:
 def digits(data: Path | None, n: int) -> tuple[np.ndarray, str]:
     """Return MNIST training digits, centred, unit norm."""
     if data is not None and (data / "mnist").is_dir():
-        with gzip.open(data / "mnist" / "train-images-idx3-ubyte.gz") as file:
-            pixels = np.frombuffer(file.read(), np.uint8, offset=16).reshape(-1, 784)
+        pixels = td.datasets.load_mnist(data, download=False).images.reshape(-1, 784)
         return unit_norm(pixels[:n].astype(np.float64)), "MNIST"
     rng = np.random.default_rng(1)
     patches = _smooth_noise(n, 28, rng)
