@@ -1,6 +1,9 @@
 """The experiments on handwritten digits: from the command line, and what they make of their parts."""
 
 import json
+import os
+import subprocess
+import sys
 from dataclasses import replace
 
 import numpy as np
@@ -93,6 +96,67 @@ def test_other_settings_in_the_same_folder(done, capsys):
     other = [argument if argument != "150" else "151" for argument in SMALL]
     assert reproduce(done, *other, "--recipe", "ours", "--bend", "0.3") == 1
     assert "other settings: give another --output" in capsys.readouterr().err
+
+
+def test_another_experiment_in_the_same_folder(done, capsys):
+    assert reproduce(done, "--semi-supervised", "--data-set", "bundled") == 1
+    assert "has another experiment: give another --output" in capsys.readouterr().err
+
+
+def test_a_model_that_is_gone(done, capsys):
+    path = done / "models" / "supervised-p20-seed0.safetensors"
+    path.rename(path.with_suffix(".kept"))
+    try:
+        assert reproduce(done, *SMALL, "--recipe", "ours", "--bend", "0.3") == 1
+        assert "supervised-p20-seed0.json' to learn it again" in capsys.readouterr().err
+    finally:
+        path.with_suffix(".kept").rename(path)
+
+
+def test_the_unsupervised_models_heed_all_settings():
+    bundled = datasets.load_bundled()
+    arrays = (bundled.images[:400], bundled.labels[:400], bundled.test_images, bundled.test_labels)
+    common = {
+        "shifts": 0,
+        "bend": 0.0,
+        "seed": 0,
+        "p": 20,
+        "lambda1": 0.1,
+        "lambda2": 0.0,
+        "nu": 0.0,
+        "multi_class": "ovr",
+    }
+    losses = [
+        digits.unsupervised({**common, **other}, *arrays, 1, lambda done, total: None)["loss"]
+        for other in ({}, {"lambda2": 0.5}, {"multi_class": "softmax"}, {"nu": 1e-3})
+    ]
+    assert len(set(losses)) == 4
+
+
+def test_a_path_in_mu_goes_on(tmp_path, monkeypatch):
+    """Killed at the end of a value of μ, or when all is done but written: the same errors in the end."""
+    settings = semi_supervised.Settings("bundled", labels=(50,), draws=(0,), size=10, iterations=3, limit=200)
+    whole = semi_supervised.reproduce(settings, tmp_path / "whole", n_threads=1)
+    from taskdict.experiments import runs
+
+    write, count = runs.write_json, [0]
+
+    def broken(path, content):
+        count[0] += 1
+        if count[0] == 4 or path.parent.name == "runs":
+            raise KeyboardInterrupt
+        write(path, content)
+
+    for module in (runs, semi_supervised):
+        monkeypatch.setattr(module, "write_json", broken)
+    monkeypatch.setattr("taskdict.estimators.task_driven.learning.CHECKPOINT_SECONDS", 0.0)
+    for _ in range(2):
+        with pytest.raises(KeyboardInterrupt):
+            semi_supervised.reproduce(settings, tmp_path / "part", n_threads=1)
+    monkeypatch.undo()
+    resumed = semi_supervised.reproduce(settings, tmp_path / "part", n_threads=1)
+    assert resumed["results"][0]["errors"] == whole["results"][0]["errors"]
+    assert list((tmp_path / "part" / "checkpoints").iterdir()) == []
 
 
 def test_goes_on_within_a_run(tmp_path, monkeypatch):
@@ -205,6 +269,7 @@ def test_labels_are_balanced():
         (["--semi-supervised", "--bend", "1"], "--bend is not for --semi-supervised"),
         (["--semi-supervised", "--sizes", "50", "100"], "--sizes must be one number"),
         (["--data", "/nowhere", "--data-set", "usps"], "No zip.train.gz in '/nowhere/usps'"),
+        (["--semi-supervised", "--data-set", "bundled", "--labels", "15"], "--labels must be multiples of 10"),
     ],
 )
 def test_options_that_make_no_sense(arguments, message, tmp_path, monkeypatch, capsys):
@@ -212,6 +277,23 @@ def test_options_that_make_no_sense(arguments, message, tmp_path, monkeypatch, c
     monkeypatch.setattr(datasets, "USPS_ADDRESSES", ())
     assert reproduce(tmp_path / "out", *arguments) == 1
     assert message in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    "arguments", [["--sizes", "1"], ["--nu", "-1"], ["--lambda1", "much"], ["--bend", "nan"], ["--seeds", "-1"]]
+)
+def test_numbers_that_make_no_sense(arguments, tmp_path, capsys):
+    with pytest.raises(SystemExit):
+        reproduce(tmp_path / "out", *arguments)
+    assert f"argument {arguments[0]}: must be a" in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()
+
+
+def test_a_terminal_without_greek(tmp_path):
+    command = [sys.executable, "-m", "taskdict.cli", "reproduce", "digits", "--help"]
+    environ = {**os.environ, "PYTHONIOENCODING": "ascii"}
+    run = subprocess.run(command, capture_output=True, env=environ)
+    assert run.returncode == 0, run.stderr
 
 
 def test_quick_on_real_digits(tmp_path):
@@ -249,6 +331,16 @@ def test_predict_errors(tmp_path, capsys):
     regressor.save(tmp_path / "model")
     assert cli.main(["predict", str(tmp_path / "model"), str(tmp_path / "bad.npy")]) == 1
     assert "is not a .npy file of numbers" in capsys.readouterr().err
+    for name in ("cut.npz", "two.npz"):
+        (tmp_path / name).write_bytes(b"PK\3\4 cut short")
+        if name == "two.npz":
+            np.savez(tmp_path / name, a=np.ones(3))
+        assert cli.main(["predict", str(tmp_path / "model"), str(tmp_path / name)]) == 1
+        assert f"{name}' is not a .npy file of numbers" in capsys.readouterr().err
+    arguments = ["predict", str(tmp_path / "model"), str(tmp_path / "signals.npy"), "--output"]
+    for output in (str(tmp_path), str(tmp_path / "nowhere" / "out.npy")):
+        assert cli.main([*arguments, output]) == 1
+        assert "--output must be the name of a file in a folder that exists" in capsys.readouterr().err
     assert cli.main(["predict", str(tmp_path / "model"), str(tmp_path / "signals.npy")]) == 0
     np.testing.assert_allclose(np.array(capsys.readouterr().out.split(), float), regressor.predict(np.ones((2, 4))))
 

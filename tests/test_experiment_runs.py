@@ -1,6 +1,7 @@
 import io
 import json
 import os
+import queue
 import signal
 import subprocess
 import sys
@@ -21,12 +22,22 @@ def squared(run, checkpoint, n_threads, report):
 
 def failing(run, checkpoint, n_threads, report):
     if run.settings["x"] == 1:
-        raise ZeroDivisionError("one is not allowed")
+        raise LookupError("one is not allowed")
     return {}
 
 
 def dying(run, checkpoint, n_threads, report):
-    os._exit(7)
+    time.sleep(1.2)
+    report(1, 2)
+    if run.settings["x"] == 1:
+        os._exit(7)
+    time.sleep(1.2)
+    report(2, 2)
+    return {}
+
+
+def wrong(run, checkpoint, n_threads, report):
+    raise ValueError("--labels must be even")
 
 
 def counting(run, checkpoint, n_threads, report):
@@ -34,10 +45,10 @@ def counting(run, checkpoint, n_threads, report):
     count = int(checkpoint.read_text()) if checkpoint.exists() else 0
     starts = checkpoint.parent.parent / f"starts {run.name}"
     starts.write_text(str(int(starts.read_text()) + 1) if starts.exists() else "1")
-    while count < 40:
+    while count < 100:
         count += 1
         checkpoint.write_text(str(count))
-        report(count, 40)
+        report(count, 100)
         time.sleep(0.05)
     return {"starts": int(starts.read_text())}
 
@@ -73,15 +84,57 @@ def test_results_of_other_settings_are_noticed(tmp_path):
 
 
 def test_a_run_that_fails(tmp_path):
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(LookupError):
         Runner(tmp_path, failing, 1, io.StringIO()).results(runs(2))
-    with pytest.raises(RunError, match=r"(?s)'x1' failed:.*ZeroDivisionError: one is not allowed"):
+    with pytest.raises(RunError, match=r"(?s)'x1' failed:.*LookupError: one is not allowed"):
         Runner(tmp_path, failing, 2, io.StringIO()).results([*runs(2), Run("x5", {"x": 5})])
 
 
 def test_a_run_that_dies(tmp_path):
-    with pytest.raises(RunError, match=r"ended with status 7"):
-        Runner(tmp_path, dying, 2, io.StringIO()).results(runs(2))
+    with pytest.raises(RunError, match=r"'x1' ended with status 7"):
+        Runner(tmp_path, dying, 2, io.StringIO()).results(runs(3))
+
+
+def test_a_dead_run_does_not_hide_behind_the_messages_of_others(tmp_path):
+    """Each look finds a message of another run."""
+    runner = Runner(tmp_path, squared, 2, io.StringIO())
+    messages = queue.Queue()
+    for _ in range(3):
+        messages.put(("x1", 1, 2))
+
+    class Process:
+        exitcode = -9
+
+        def start(self):
+            pass
+
+        terminate = join = start
+
+    class Context:
+        def Queue(self):  # noqa: N802
+            return messages
+
+        def Process(self, **more):  # noqa: N802
+            return Process()
+
+    runner.context = Context()
+    runner.display.begin(2, 0)
+    with pytest.raises(RunError, match="ended with status -9"):
+        runner._side_by_side(runs(2), 2)
+
+
+def test_errors_of_the_user_come_without_a_traceback(tmp_path):
+    with pytest.raises(RunError, match=r"^the run 'x.' failed: --labels must be even$"):
+        Runner(tmp_path, wrong, 2, io.StringIO()).results(runs(2))
+
+
+@pytest.mark.parametrize("content", ["{}", "{", "[]", "\x00"])
+def test_a_damaged_result(tmp_path, content):
+    runner = Runner(tmp_path, squared, 1, io.StringIO())
+    runner.results(runs(1))
+    (tmp_path / "runs" / "x0.json").write_text(content)
+    with pytest.raises(RunError, match=r"x0\.json' is damaged"):
+        runner.results(runs(1))
 
 
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
@@ -93,7 +146,7 @@ def test_goes_on_after_a_break(tmp_path, how):
     (tmp_path / "main.py").write_text(code)
     environ = {**os.environ, "PYTHONPATH": os.path.dirname(__file__)}
     process = subprocess.Popen([sys.executable, "main.py"], cwd=tmp_path, env=environ, stderr=subprocess.DEVNULL)
-    while not any(path.read_text() not in ("", "1", "2") for path in tmp_path.glob("checkpoints/a-????????")):
+    while not any(int(path.read_text() or 0) > 45 for path in tmp_path.glob("checkpoints/a-????????")):
         assert process.poll() is None
         time.sleep(0.01)
     (started,) = tmp_path.glob("checkpoints/a-????????")
@@ -106,10 +159,10 @@ def test_goes_on_after_a_break(tmp_path, how):
         if now == left:
             break
         left = now
-    assert left < 40
+    assert left < 100
     results = Runner(tmp_path, counting, 1, io.StringIO()).results([Run("a", {}), Run("b", {})])
     assert results[0]["starts"] > 1
-    assert results[0]["seconds"] > 2 - 0.05 * 40 / 2
+    assert results[0]["seconds"] > 1.2 * 0.05 * (100 - left) + 1  # those before the break count too
 
 
 def test_display_where_lines_stay(monkeypatch):
@@ -120,7 +173,11 @@ def test_display_where_lines_stay(monkeypatch):
     display.begin(3, 1)
     for clock[0], done in ((10.0, 10), (61.0, 20), (100.0, 30), (130.0, 50)):
         display.show("a", done, 100)
-    assert file.getvalue().splitlines() == ["1/3 runs  a 20 % (7 min left)", "1/3 runs  a 50 % (2 min left)"]
+    assert file.getvalue().splitlines() == [
+        "1/3 runs",
+        "1/3 runs  a 20 % (7 min left)",
+        "1/3 runs  a 50 % (2 min left)",
+    ]
 
 
 def test_display_on_a_terminal():

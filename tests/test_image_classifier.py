@@ -44,7 +44,7 @@ def test_moved_digits_help_with_moved_digits(model):
 
 
 def test_scores_are_those_of_the_classifier_on_normalised_pixels(model):
-    signals = td.UnitNorm().fit_transform(TEST.reshape(-1, 64).astype(np.float32))
+    signals = td.UnitNorm().fit_transform(TEST.reshape(-1, 64)).astype(np.float32)
     np.testing.assert_allclose(model.decision_function(TEST), model.classifier_.decision_function(signals), atol=1e-5)
     np.testing.assert_array_equal(model.transform(TEST).toarray(), model.classifier_.transform(signals).toarray())
 
@@ -147,6 +147,51 @@ def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path):
 def test_bad_parameters(parameters, message):
     with pytest.raises((TypeError, ValueError), match=message):
         td.ImageClassifier(**parameters).fit(IMAGES, LABELS)
+
+
+@pytest.mark.parametrize(
+    ("y", "message"),
+    [
+        (None, "requires y to be passed"),
+        (np.linspace(0, 1, 1200), "Unknown label type"),
+        (np.where(LABELS == 3, np.nan, LABELS), "y contains NaN"),
+        (LABELS[:-1], "inconsistent numbers of samples"),
+        (np.zeros(1200), "at least two classes"),
+    ],
+)
+def test_bad_labels(y, message):
+    with pytest.raises(ValueError, match=message):
+        td.ImageClassifier(small()).fit(IMAGES, y)
+
+
+def test_early_stopping_looks_at_other_pictures():
+    seen = []
+
+    def keep(progress):
+        seen.append(progress.n_iter)
+
+    inner = small(early_stopping=True, max_iter=20, callbacks=keep)
+    model = td.ImageClassifier(inner, shifts=8, random_state=0).fit(IMAGES, LABELS)
+    assert len(model.classifier_.history_["validation"]) > 0
+
+
+def test_the_penalty_counts_labelled_pictures():
+    y = np.where(np.arange(1200) < 400, LABELS, -1)
+    for shifts in (0, 8):
+        model = td.ImageClassifier(small(mu=0.5, max_iter=2, lambda1=0.15), shifts=shifts, random_state=0)
+        assert model.fit(IMAGES, y).classifier_.nu_ * 400 == pytest.approx(0.1, rel=0.01)
+
+
+def test_warm_start_goes_on():
+    whole = td.ImageClassifier(small(max_iter=20, learning_rate=1.0, average=False), random_state=0)
+    whole.fit(IMAGES, LABELS)
+    inner = small(max_iter=20, learning_rate=1.0, average=False, warm_start=True)
+    inner.callbacks = lambda progress: progress.n_iter == 8
+    model = td.ImageClassifier(inner, random_state=0).fit(IMAGES, LABELS)
+    assert model.classifier_.n_iter_ == 8
+    inner.callbacks = None
+    model.fit(IMAGES, LABELS)
+    np.testing.assert_array_equal(model.classifier_.components_, whole.classifier_.components_)
 
 
 def test_bad_pictures(model):

@@ -134,6 +134,37 @@ def test_unlabelled_pictures_take_turns():
     np.testing.assert_array_equal(np.concatenate([part for part, _ in parts]), X)
 
 
+def test_minus_one_beside_one_is_a_class():
+    y = np.where(np.arange(20) < 4, 1, -1)
+    _, labels = ImageStream(pictures(), y, random_state=0).take_pairs(20)
+    assert (labels == 1).sum() == 4
+
+
+@pytest.mark.parametrize("bend", [0.0, 0.5])
+def test_held_out_pictures_are_not_given_in_any_version(bend):
+    y = np.arange(20)
+    y[15:] = -1
+    stream = ImageStream(pictures(), y, shifts=8, bend=bend, random_state=0)
+    held, labels = stream.hold_out(0.4)
+    assert len(held) == len(set(labels)) == 6
+    np.testing.assert_allclose(held, normalised(pictures()[labels]), atol=1e-6)
+    _, given = stream.take_pairs(800)
+    assert set(given) == set(range(15)) - set(labels) | {-1}
+    again = ImageStream(pictures(), y, shifts=8, bend=bend, random_state=1)
+    again.hold_out(0.4)
+    again.restore(stream.state())
+    np.testing.assert_array_equal(again.take(50), stream.take(50))
+    assert len(stream.hold_out(0.0)[0]) == 0
+    assert set(stream.take_pairs(800)[1]) == set(range(15)) | {-1}
+
+
+def test_pictures_of_any_size():
+    images = pictures().astype(np.float64)
+    expected = ImageStream(images, shifts=4, random_state=0).take(40)
+    for factor in (1e200, 1e-200):
+        np.testing.assert_allclose(ImageStream(images * factor, shifts=4, random_state=0).take(40), expected, atol=1e-6)
+
+
 def test_memory_mapped_pictures(tmp_path):
     np.save(tmp_path / "pictures.npy", pictures())
     mapped = np.load(tmp_path / "pictures.npy", mmap_mode="r")
@@ -156,6 +187,13 @@ def test_constant_pictures_become_zero():
         ({"shifts": [(0.5, 1)]}, "in whole pixels"),
         ({"shifts": [(1, 2, 3)]}, "shifts must be"),
         ({"shifts": True}, "shifts must be"),
+        ({"shifts": {(1, 0)}}, "shifts must be"),
+        ({"shifts": [(6, 0)]}, r"shifts must leave something of pictures of shape \(6, 5\), got \(6, 0\)"),
+        ({"bend": 6.0}, "bend must be less than the size of the pictures"),
+        (
+            {"images": np.where(np.arange(20)[:, None, None] == 7, np.nan, np.ones((20, 6, 5)))},
+            "picture 7 contains NaN",
+        ),
         ({"bend": -1.0}, "bend must be finite and at least 0"),
         ({"y": np.zeros((20, 2))}, r"y must have one label for each picture, got shape \(20, 2\)"),
         ({"y": [1, 2]}, "y has 2 targets, but there are 20"),

@@ -293,6 +293,17 @@ def test_adaptive_steps_learn(digits, multi_class):
     assert np.allclose(model.learning_rate_, 0.1)
 
 
+def test_a_learning_rate_of_another_kind_takes_effect(digits):
+    X, y, *_ = digits
+    model = quick(10, multi_class="softmax", max_iter=10, warm_start=True).fit(X, y)
+    found = model.learning_rate_
+    assert model.set_params(learning_rate="adaptive", max_iter=12).fit(X, y).learning_rate_ == 0.1
+    again = model.set_params(learning_rate="auto", max_iter=14).fit(X, y).learning_rate_
+    assert again != 0.1
+    assert 0.01 < again / found < 100
+    assert model.set_params(learning_rate=0.7, max_iter=16).fit(X, y).learning_rate_ == 0.7
+
+
 def test_adaptive_steps_for_regression(digits):
     X, y, X_test, y_test = digits
     model = td.TaskDrivenRegressor(30, learning_rate="adaptive", max_iter=300, n_measurements=20, random_state=0)

@@ -88,6 +88,15 @@ def check_flag(name: str, value: Any) -> bool:
     return bool(value)
 
 
+def unlabelled(y: Any) -> NDArray[np.bool_]:
+    """Return which labels are −1 for none; where 1 is the only other label, −1 is a class as well."""
+    y = np.asarray(y)
+    if y.dtype.kind not in "if":
+        return np.zeros(len(y), bool)
+    none: NDArray[np.bool_] = y == -1
+    return none & ~np.all(none | (y == 1))
+
+
 def _check_real_matrix(array: Any, name: str) -> Any:
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}.")

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import argparse
+import io
+import math
 import sys
+import zipfile
 from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
@@ -12,6 +15,9 @@ from typing import Any
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a λ must not end an experiment
     parser = argparse.ArgumentParser(prog="taskdict", description="Sparse dictionaries tuned to a task.")
     parser.add_argument("--version", action="version", version=f"taskdict {version('taskdict')}")
     commands = parser.add_subparsers(required=True, metavar="command")
@@ -21,9 +27,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     try:
         options.run(options)
     except KeyboardInterrupt:
-        print("interrupted", file=sys.stderr)
+        print(f"\ninterrupted{options.interrupted}", file=sys.stderr)
         return 130
-    except (OSError, ImportError, ValueError, TypeError, RuntimeError) as error:
+    except (OSError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         print(f"taskdict: {error}", file=sys.stderr)
         return 1
     return 0
@@ -38,7 +44,7 @@ def add_demo(commands: Any) -> None:
     )
     demo.add_argument("--seed", type=int, default=0, help="seed of all random choices (default: 0)")
     demo.add_argument("--output", type=Path, default=Path("taskdict-demo.png"), help="the picture to save, a .png file")
-    demo.set_defaults(run=run_demo)
+    demo.set_defaults(run=run_demo, interrupted="")
 
 
 def run_demo(options: argparse.Namespace) -> None:
@@ -63,18 +69,31 @@ def add_reproduce(commands: Any) -> None:
         "--semi-supervised", action="store_true", help="the second experiment: few labels, μ from 1 to 0"
     )
     digits.add_argument("--quick", action="store_true", help="a small version, about two minutes")
-    digits.add_argument("--data-set", choices=("mnist", "usps", "bundled"), default="mnist", help="default: mnist")
     digits.add_argument(
-        "--data", help="folder with mnist/ and usps/ (default: TASKDICT_DATA, then a cache, then download)"
+        "--data-set",
+        choices=("mnist", "usps", "bundled"),
+        default="mnist",
+        help="default: mnist; bundled is that of scikit-learn, always in the quick version",
     )
     digits.add_argument(
-        "--output", type=Path, help="folder for the record, models and pictures (default: by experiment)"
+        "--data",
+        metavar="FOLDER",
+        help="folder with mnist/ and usps/ (default: TASKDICT_DATA, then a cache, then a download)",
     )
     digits.add_argument(
-        "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: bent digits, averages, nine looks"
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="for the record, models and pictures (default: taskdict-digits-DATA-RECIPE here)",
+    )
+    digits.add_argument(
+        "--recipe",
+        choices=("paper", "ours"),
+        help="the paper's (default), or ours: bent digits, adaptive steps",
     )
     several: dict[str, Any] = {"nargs": "+", "metavar": "N"}
-    digits.add_argument("--sizes", type=positive, **several, help="numbers of atoms p (default: 50 100 200 300)")
+    numbers: dict[str, Any] = {"nargs": "+", "metavar": "X", "type": penalty}
+    digits.add_argument("--sizes", type=several_atoms, **several, help="numbers of atoms p (default: 50 100 200 300)")
     digits.add_argument(
         "--iterations",
         type=positive,
@@ -82,16 +101,16 @@ def add_reproduce(commands: Any) -> None:
         help="batches of 200, for each μ if semi-supervised (default: as in the paper, 40000 or 10000)",
     )
     digits.add_argument("--seeds", type=natural, **several, help="seeds, or draws of the labels (default: 0, or 0 1 2)")
-    digits.add_argument("--lambda1", type=float, **several, help="weights of the ℓ1 norm to choose from")
-    digits.add_argument("--nu", type=float, **several, help="weights of the penalty on the model to choose from")
-    digits.add_argument("--bend", type=float, **several, help="displacements in pixels to choose from (recipe: ours)")
-    digits.add_argument("--lambda2", type=float, metavar="X", help="weight of the squared ℓ2 norm (default: 0)")
+    digits.add_argument("--lambda1", **numbers, help="weights of the ℓ1 norm to choose from (default: 0.075 … 0.225)")
+    digits.add_argument("--nu", **numbers, help="weights of ‖W‖²/2 to choose from (default: 0.1 … 1e-6)")
+    digits.add_argument("--bend", **numbers, help="displacements in pixels to choose from (recipe: ours)")
+    digits.add_argument("--lambda2", type=penalty, metavar="X", help="weight of the squared ℓ2 norm (default: 0)")
     digits.add_argument(
         "--multi-class", choices=("ovr", "softmax"), help="a dictionary per class (default), or one for all"
     )
     digits.add_argument("--labels", type=positive, **several, help="numbers of labels (default: 300 1000 5000)")
     digits.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
-    digits.set_defaults(run=run_digits)
+    digits.set_defaults(run=run_digits, interrupted=": the same command goes on from here")
 
 
 def run_digits(options: argparse.Namespace) -> None:
@@ -118,7 +137,7 @@ def add_predict(commands: Any) -> None:
     )
     predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with pictures")
     predict.add_argument("--output", type=Path, help="write the predictions to this .npy file instead")
-    predict.set_defaults(run=run_predict)
+    predict.set_defaults(run=run_predict, interrupted="")
 
 
 def run_predict(options: argparse.Namespace) -> None:
@@ -131,22 +150,39 @@ def run_predict(options: argparse.Namespace) -> None:
     if not hasattr(model, "predict"):
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which predicts nothing.")
     try:
-        signals = np.load(options.signals, allow_pickle=False)
-    except (ValueError, EOFError) as error:
-        raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers: {error}") from None
+        with options.signals.open("rb") as file:
+            signals = np.load(file, allow_pickle=False)
+    except (ValueError, EOFError, zipfile.BadZipFile):
+        signals = None
+    if not isinstance(signals, np.ndarray):
+        raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers.")
+    if options.output is not None and (options.output.is_dir() or not options.output.absolute().parent.is_dir()):
+        raise ValueError(f"--output must be the name of a file in a folder that exists, got {str(options.output)!r}.")
     predicted = model.predict(signals)
     if options.output is None:
         np.savetxt(sys.stdout, np.atleast_1d(predicted), fmt="%s")
         return
-    if not options.output.absolute().parent.is_dir():
-        raise FileNotFoundError(
-            f"--output must be in a folder that exists, but there is no {str(options.output.parent)!r}."
-        )
     temporary = options.output.with_name(f".{options.output.name}.part")
     with temporary.open("wb") as file:
         np.save(file, predicted)
     temporary.replace(options.output)
     print(f"saved {options.output}: {len(predicted)} predictions")
+
+
+def penalty(text: str) -> float:
+    """Return a number from zero on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
+    return number
+
+
+def several_atoms(text: str) -> int:
+    """Return a whole number above one: a class and the rest have an atom each."""
+    return at_least(2, text)
 
 
 def positive(text: str) -> int:

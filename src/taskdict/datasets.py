@@ -1,8 +1,8 @@
 """Handwritten digits to learn from: MNIST and USPS, from a folder of yours or downloaded once, and always checked.
 
-A data set is looked for in the folder that is passed, else in the one that ``TASKDICT_DATA`` names, else in a cache of
-the user (``TASKDICT_CACHE``, by default ``~/.cache/taskdict``). If it is not there, it is downloaded to the cache.
-The content is compared with known checksums, so that a wrong or damaged file cannot go unnoticed.
+A data set is looked for in the folder that is passed and nowhere else. If none is passed, it is looked for in the one
+that ``TASKDICT_DATA`` names, then in a cache of the user (``TASKDICT_CACHE``, by default ``~/.cache/taskdict``), and
+else downloaded to the cache. The content is compared with known checksums: a wrong or damaged file is noticed.
 """
 
 from __future__ import annotations
@@ -10,6 +10,8 @@ from __future__ import annotations
 import gzip
 import hashlib
 import os
+import zipfile
+import zlib
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -82,7 +84,8 @@ def load_mnist(data: Folder = None, *, download: bool = True) -> Digits:
         A folder with ``mnist/`` in it, which has the four files ``train-images-idx3-ubyte`` and so on, compressed
         (.gz) or not. None looks where ``TASKDICT_DATA`` says, then in the cache.
     download : bool, default=True
-        Whether to download what is not there to the cache, which needs pooch: ``pip install "taskdict[experiments]"``.
+        Whether to download what is not there to the cache, if no folder is passed. This needs pooch:
+        ``pip install "taskdict[experiments]"``.
 
     Returns
     -------
@@ -118,7 +121,8 @@ def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
         ``zip.train`` and ``zip.test``, compressed (.gz) or not. None looks where ``TASKDICT_DATA`` says, then in the
         cache.
     download : bool, default=True
-        Whether to download what is not there to the cache, which needs pooch: ``pip install "taskdict[experiments]"``.
+        Whether to download what is not there to the cache, if no folder is passed. This needs pooch:
+        ``pip install "taskdict[experiments]"``.
 
     Returns
     -------
@@ -136,13 +140,13 @@ def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
         path = _find("usps", names, USPS_ADDRESSES, data, download, wanted=names[1])
         try:
             if path.suffix == ".npz":
-                with np.load(path, allow_pickle=False) as arrays:
+                with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
                     labels, pixels = arrays[f"y_{part}"], arrays[f"x_{part}"].reshape(-1, 256)
             else:
                 table = np.array([line.split() for line in _content(path).decode().splitlines() if line.strip()], float)
                 labels, pixels = table[:, 0], np.rint(1000 * table[:, 1:])
             rows = np.column_stack([labels, pixels]).astype("<i2")
-        except (ValueError, KeyError, IndexError) as error:
+        except (OSError, ValueError, KeyError, IndexError, zipfile.BadZipFile) as error:
             raise DataError(f"{str(path)!r} cannot be read as USPS: {error}") from None
         if hashlib.sha256(rows[np.lexsort(rows.T[::-1])].tobytes()).hexdigest() != expected:
             raise DataError(f"{str(path)!r} is not USPS: its checksum is wrong. Remove it, or fetch it again.")
@@ -184,7 +188,7 @@ def cache_folder() -> Path:
 def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
-    except (OSError, EOFError, ValueError) as error:
+    except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{str(path)!r} cannot be read: {error}") from None
 
 
@@ -192,25 +196,19 @@ def _find(
     folder: str, names: tuple[str, ...], addresses: tuple[str, ...], data: Folder, download: bool, wanted: str = ""
 ) -> Path:
     """Return a file with one of these names in the folder of a data set, downloaded if it has to be."""
-    roots = (
-        [Path(data)]
-        if data is not None
-        else [Path(os.environ["TASKDICT_DATA"])]
-        if "TASKDICT_DATA" in os.environ
-        else []
-    )
-    cache = cache_folder()
-    for root in [*roots, cache]:
+    cache, named = cache_folder(), os.environ.get("TASKDICT_DATA")
+    roots = [Path(data)] if data is not None else [*([Path(named)] if named else []), cache]
+    for root in roots:
         for name in names:
             if (root / folder / name).is_file():
                 return root / folder / name
     wanted = wanted or names[0]
-    places = ", ".join(repr(str(root / folder)) for root in [*roots, cache])
+    places = ", ".join(repr(str(root / folder)) for root in roots)
     advice = (
         f"No {wanted} in {places}. Put it there, or name a folder that has {folder}/{wanted} with TASKDICT_DATA or "
         "--data."
     )
-    if not download:
+    if not download or data is not None:  # who names a folder means that one
         raise DataError(advice)
     try:
         import pooch

@@ -149,6 +149,18 @@ class Trainer:
         state = State(tuple(parameters), (self.schedule.rho or 0.0,) * len(self.members))
         self.state = self._begin_stage(state, refit=True)
 
+    def resume(self, state: State) -> None:
+        """Go on from a state; a learning rate of another kind than before takes effect from here on."""
+        schedule = self.schedule
+        if schedule.rho is not None:
+            state = replace(state, rhos=(schedule.rho,) * len(self.members), sizes=None)
+        elif schedule.adaptive and state.sizes is None:
+            state = replace(state, rhos=(schedule.pace,) * len(self.members))
+        elif not schedule.adaptive and state.sizes is not None:
+            rhos = tuple(self._for_each(lambda k: self._search(k, state, schedule.stage(state.t), refit=False)))
+            state = replace(state, rhos=rhos, sizes=None)
+        self.state = state
+
     @property
     def done(self) -> bool:
         """Whether there is nothing left to do."""

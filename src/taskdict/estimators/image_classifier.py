@@ -9,15 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
+from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
-from taskdict._normalise import unit_norm
 from taskdict._validation import check_penalty
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.streams import ImageStream
-from taskdict.streams._images import check_images, check_shifts, moved
+from taskdict.streams._images import as_floats, as_signals, check_images, check_reach, check_shifts, moved
 
 AT_ONCE = 4096  # pictures
 
@@ -32,7 +33,8 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     Parameters
     ----------
     classifier : TaskDrivenClassifier or None, default=None
-        What learns from the pixels; it is cloned. None is one with default parameters.
+        What learns from the pixels; it is cloned. None is one with default parameters. Its `checkpoint` lets a
+        training that was killed go on.
     shifts : {0, 4, 8} or list of (down, right), default=4
         Where pictures are also moved to for learning: nowhere, by one pixel in the four directions or in the eight, or
         by the pixels of a list.
@@ -67,6 +69,8 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
     True
     """
 
+    classifier_: TaskDrivenClassifier
+
     def __init__(
         self,
         classifier: TaskDrivenClassifier | None = None,
@@ -96,9 +100,18 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         -------
         self : ImageClassifier
         """
-        images = check_images(X, "X")
         self._check_parameters()
+        images = check_images(X, "X")
+        if y is None:
+            raise ValueError("requires y to be passed, but the target y is None.")
+        y = column_or_1d(y, warn=True)
+        check_consistent_length(images, y)
+        assert_all_finite(y, input_name="y")
+        check_classification_targets(y)
+        check_reach("pool", check_shifts(self.pool, "pool"), images.shape[1:])
         inner = TaskDrivenClassifier() if self.classifier is None else clone(self.classifier)
+        if inner.warm_start and hasattr(self, "classifier_"):
+            inner = self.classifier_.set_params(**inner.get_params(deep=False))
         stream = ImageStream(images, y, shifts=self.shifts, bend=self.bend, random_state=self.random_state)
         try:
             inner.fit(stream)
@@ -140,11 +153,12 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         places = check_shifts(self.pool, "pool")
         parts = []
         for start in range(0, len(images), AT_ONCE):
-            pictures = np.asarray(images[start : start + AT_ONCE], np.float32)
+            pictures = as_floats(images[start : start + AT_ONCE])
             total: Any = 0.0
             for place in places:
                 offsets = np.tile(place, (len(pictures), 1))
-                total = total + self.classifier_.decision_function(_signals(moved(pictures, offsets, self.background_)))
+                signals = as_signals(moved(pictures, offsets, self.background_))
+                total = total + self.classifier_.decision_function(signals)
             parts.append(total / np.float32(len(places)))
         return np.concatenate(parts)
 
@@ -179,7 +193,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         images = self._check_images(X)
         starts = range(0, len(images), AT_ONCE)
-        parts = [self.classifier_.transform(_signals(images[start : start + AT_ONCE])) for start in starts]
+        parts = [self.classifier_.transform(as_signals(images[start : start + AT_ONCE])) for start in starts]
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def _check_images(self, X: Any) -> NDArray[Any]:
@@ -202,8 +216,10 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         arrays, document = self.classifier_._to_file()
-        values = {name: getattr(self, name) for name in ("shifts", "bend", "pool", "random_state")}
-        mine = {name: to_json(value) for name, value in values.items() if can_be_written(value)}
+        self._check_parameters()
+        mine = {name: to_json(getattr(self, name)) for name in ("shifts", "bend", "pool")}
+        if can_be_written(self.random_state):
+            mine["random_state"] = to_json(self.random_state)
         outer = {"parameters": mine, "shape": list(self.shape_), "background": self.background_}
         storage.write(path, type(self).__name__, arrays, {"classifier": document, **outer})
 
@@ -227,7 +243,3 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         tags.input_tags.two_d_array = False
         tags.input_tags.three_d_array = True
         return tags
-
-
-def _signals(pictures: NDArray[Any]) -> NDArray[Any]:
-    return unit_norm(np.asarray(pictures, np.float32).reshape(len(pictures), -1))

@@ -253,25 +253,31 @@ def unsupervised(
     n_threads: int,
     report: Report,
 ) -> Json:
-    """Learn dictionaries without a task, half of the atoms from a class and half from the others; then the models."""
+    """Learn dictionaries without a task, half of the atoms from a class and half from the others; then the models.
+
+    For one dictionary for all classes, each has as many atoms.
+    """
     stream = ImageStream(X, y, shifts=settings["shifts"], bend=settings["bend"], random_state=settings["seed"])
     signals, labels = stream.take_pairs(min(60_000, stream.n_signals))
     tested = unit_norm(X_test.reshape(len(X_test), -1).astype(np.float32))
-    half, lambda1 = settings["p"] // 2, settings["lambda1"]
+    penalties = {"lambda1": settings["lambda1"], "lambda2": settings["lambda2"]}
+    C = 1 / max(settings["nu"] * len(signals), 1e-9)
+    tasks = [labels == k for k in range(10)] if settings["multi_class"] == "ovr" else [labels]
     scores = []
-    for k in range(10):
+    for k, task in enumerate(tasks):
+        kinds = np.unique(task)
         atoms = []
-        for inside, size in ((labels == k, half), (labels != k, settings["p"] - half)):
+        for kind, share in zip(kinds, np.array_split(np.arange(settings["p"]), len(kinds)), strict=True):
             learner = DictionaryLearning(
-                size, lambda1=lambda1, max_iter=200, tol=0, random_state=settings["seed"], n_threads=n_threads
+                len(share), **penalties, max_iter=200, tol=0, random_state=settings["seed"], n_threads=n_threads
             )
-            atoms.append(learner.fit(signals[inside]).components_)
+            atoms.append(learner.fit(signals[task == kind]).components_)
         D = np.concatenate(atoms)
-        codes, codes_test = (sparse_encode(S, D, lambda1=lambda1, n_threads=n_threads) for S in (signals, tested))
-        logistic = LogisticRegression(C=1 / (settings["nu"] * len(signals)), max_iter=500).fit(codes, labels == k)
-        scores.append(logistic.decision_function(codes_test))
-        report(k + 1, 10)
-    outputs = np.stack(scores, axis=1)
+        codes, tested_codes = (sparse_encode(S, D, **penalties, n_threads=n_threads) for S in (signals, tested))
+        logistic = LogisticRegression(C=C, max_iter=500).fit(codes, task)
+        scores.append(logistic.decision_function(tested_codes))
+        report(k + 1, len(tasks))
+    outputs = np.column_stack(scores)
     return {"error": percent_wrong(outputs, y_test), "loss": loss(outputs, y_test)}
 
 

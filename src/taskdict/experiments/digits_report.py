@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,7 @@ from taskdict import datasets
 from taskdict.estimators import load
 from taskdict.experiments import digits, semi_supervised
 from taskdict.experiments.pictures import mosaic, most_used, plot_semi_supervised, save_picture
-from taskdict.experiments.runs import Json, write_text
+from taskdict.experiments.runs import Json, RunError, write_text
 from taskdict.experiments.tables import digits_table, semi_supervised_table
 
 ATOMS_SHOWN = 30  # of each class
@@ -40,7 +41,8 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
         "multi_class": options.multi_class,
         "lambda2": options.lambda2,
     }
-    chosen: dict[str, Any] = {k: tuple(v) if isinstance(v, list) else v for k, v in given.items() if v is not None}
+    chosen: dict[str, Any]
+    chosen = {k: tuple(dict.fromkeys(v)) if isinstance(v, list) else v for k, v in given.items() if v is not None}
     return replace(settings, **chosen)
 
 
@@ -58,10 +60,10 @@ def semi_supervised_settings(options: argparse.Namespace) -> semi_supervised.Set
     given: dict[str, Any] = {
         "size": options.sizes and options.sizes[0],
         "iterations": options.iterations,
-        "draws": options.seeds and tuple(options.seeds),
+        "draws": options.seeds and tuple(dict.fromkeys(options.seeds)),
         "lambda1": options.lambda1 and options.lambda1[0],
         "nu": options.nu and options.nu[0],
-        "labels": options.labels and tuple(options.labels),
+        "labels": options.labels and tuple(dict.fromkeys(options.labels)),
     }
     return replace(settings, **{key: value for key, value in given.items() if value is not None})
 
@@ -70,7 +72,13 @@ def report(
     settings: digits.Settings | semi_supervised.Settings, folder: Path, *, data: str | None, n_threads: int | None
 ) -> None:
     """Do an experiment; print its table, and write it and the pictures beside the record."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output must be a folder, but {str(folder)!r} is a file.")
     folder.mkdir(parents=True, exist_ok=True)
+    kind = "digits" if isinstance(settings, digits.Settings) else "digits, semi-supervised"
+    written = folder / "record.json"
+    if written.exists() and json.loads(written.read_text(encoding="utf-8")).get("experiment") != kind:
+        raise ValueError(f"{str(folder)!r} has another experiment: give another --output.")
     print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
     if isinstance(settings, digits.Settings):
         record = digits.reproduce(settings, folder, data=data, n_threads=n_threads)
@@ -103,7 +111,11 @@ def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
     seed = record["settings"]["seeds"][0]
     paths = []
     for p in record["settings"]["sizes"]:
-        model = load(folder / "models" / f"supervised-p{p}-seed{seed}.safetensors")
+        name = f"supervised-p{p}-seed{seed}"
+        if not (folder / "models" / f"{name}.safetensors").exists():
+            run = str(folder / "runs" / f"{name}.json")
+            raise RunError(f"the model {name!r} is gone: remove {run!r} to learn it again.")
+        model = load(folder / "models" / f"{name}.safetensors")
         codes = model.transform(test)
         n_models = codes.shape[1] // p
         atoms = model.classifier_.components_

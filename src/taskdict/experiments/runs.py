@@ -63,6 +63,7 @@ class Runner:
 
     def __init__(self, folder: Path, work: Work, n_threads: int | None = None, file: TextIO | None = None) -> None:
         self.folder, self.work = folder, work
+        self.context: Any = multiprocessing.get_context("spawn")
         self.n_threads = resolve_threads(n_threads)
         self.display = Display(sys.stderr if file is None else file)
 
@@ -80,21 +81,27 @@ class Runner:
         else:
             self._side_by_side(waiting, jobs)
         self.display.end()
-        found = [self._read(run) for run in runs]
-        return [result for result in found if result is not None]
+        results = [self._read(run) for run in runs]
+        missing = [run.name for run, result in zip(runs, results, strict=True) if result is None]
+        if missing:
+            raise RunError(f"the runs {', '.join(missing)} have left no result.")
+        return [result for result in results if result is not None]
 
     def _read(self, run: Run) -> Json | None:
         path = _path(self.folder, run)
         if not path.exists():
             return None
-        written: Json = json.loads(path.read_text())
-        if written["settings"] != run.settings:
+        try:
+            written: Json = json.loads(path.read_text(encoding="utf-8"))
+            settings = written["settings"]
+        except (ValueError, KeyError, TypeError) as error:
+            raise RunError(f"{str(path)!r} is damaged ({error}): remove it to do this run again.") from None
+        if settings != run.settings:
             raise RunError(f"{str(path)!r} is of a run with other settings: give another --output, or remove the file.")
         return written
 
     def _side_by_side(self, waiting: list[Run], jobs: int) -> None:
-        context = multiprocessing.get_context("spawn")
-        messages: Any = context.Queue()
+        messages: Any = self.context.Queue()
         alive: dict[str, Any] = {}
         todo = list(waiting)
         try:
@@ -102,26 +109,33 @@ class Runner:
                 while todo and len(alive) < jobs:
                     run = todo.pop(0)
                     arguments = (self.work, run, self.folder, max(1, self.n_threads // jobs), messages, os.getpid())
-                    alive[run.name] = context.Process(target=_child, args=arguments, daemon=True)
+                    alive[run.name] = self.context.Process(target=_child, args=arguments, daemon=True)
                     alive[run.name].start()
-                try:
-                    name, done, total = messages.get(timeout=0.2)
-                    if done < 0:
-                        raise RunError(f"the run {name!r} failed:\n{total}")
-                    self.display.show(name, done, total)
-                except queue.Empty:
-                    pass
-                for name in [name for name, process in alive.items() if process.exitcode is not None]:
+                ended = [name for name, process in alive.items() if process.exitcode is not None]
+                self._listen(messages)  # what they had to say comes before their end
+                for name in ended:
                     process = alive.pop(name)
-                    if process.exitcode == 0:
-                        self.display.finish(name)
-                    elif messages.empty():
+                    if process.exitcode != 0:
                         raise RunError(f"the run {name!r} ended with status {process.exitcode}.")
+                    self.display.finish(name)
         finally:
             for process in alive.values():
                 process.terminate()
             for process in alive.values():
                 process.join()
+
+    def _listen(self, messages: Any) -> None:
+        """Show what the runs report, for a while; raise if one has failed."""
+        wait = 0.2
+        while True:
+            try:
+                name, done, total = messages.get(timeout=wait)
+            except queue.Empty:
+                return
+            if done < 0:
+                raise RunError(f"the run {name!r} failed: {total}")
+            self.display.show(name, done, total)
+            wait = 0.01
 
 
 def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> None:
@@ -130,7 +144,7 @@ def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> No
     digest = hashlib.sha256(json.dumps(run.settings, sort_keys=True).encode()).hexdigest()
     checkpoint = folder / "checkpoints" / f"{run.name}-{digest[:8]}"
     clock = checkpoint.with_name(f"{checkpoint.name}.seconds")
-    before = float(clock.read_text()) if clock.exists() else 0.0  # spent before a break
+    before = float(clock.read_text(encoding="utf-8")) if clock.exists() else 0.0  # spent before a break
     last = begin
 
     def remember(done: int, total: int) -> None:
@@ -143,7 +157,7 @@ def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> No
     result = work(run, checkpoint, n_threads, remember)
     seconds = round(before + time.monotonic() - begin, 1)
     write_json(_path(folder, run), {"settings": run.settings, **result, "seconds": seconds, "threads": n_threads})
-    for path in (checkpoint, clock):
+    for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
         path.unlink(missing_ok=True)
 
 
@@ -159,8 +173,9 @@ def _child(work: Work, run: Run, folder: Path, n_threads: int, messages: Any, pa
         do(work, run, folder, n_threads, report)
     except KeyboardInterrupt:
         sys.exit(130)
-    except Exception:
-        messages.put((run.name, -1, traceback.format_exc()))
+    except Exception as error:
+        told = isinstance(error, (OSError, ImportError, ValueError, TypeError, ArithmeticError, RunError))
+        messages.put((run.name, -1, str(error) if told else traceback.format_exc()))
         messages.close()
         messages.join_thread()
         sys.exit(1)
@@ -178,6 +193,8 @@ class Display:
         self._total, self._done = total, done
         self._going: dict[str, tuple[int, int, float, int]] = {}  # steps, in all, since when, and steps then
         self._written = time.monotonic()
+        if done < total:
+            self._write(f"{done}/{total} runs")
 
     def show(self, name: str, done: int, total: int) -> None:
         """Note how far a run is."""
@@ -245,7 +262,7 @@ def write_json(path: Path, content: Json) -> None:
 def write_text(path: Path, text: str) -> None:
     """Write a text file; an existing one is replaced when the new one is complete."""
     temporary = path.with_name(f".{secrets.token_hex(8)}.part")
-    temporary.write_text(text)
+    temporary.write_text(text, encoding="utf-8")
     temporary.replace(path)
 
 

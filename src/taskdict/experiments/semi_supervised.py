@@ -6,6 +6,7 @@ dictionary only reconstructs, μ falls to 0, where it only classifies; the desce
 
 from __future__ import annotations
 
+import json
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -112,22 +113,23 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
     kept = np.flatnonzero(y >= 0)
     others = np.flatnonzero(y < 0)[: settings["limit"]]
     rows = np.sort(np.concatenate([kept, others]))
-    errors: dict[str, Json] = {}
-    stored = checkpoint.with_name(f"{checkpoint.name}.errors.npy")  # of the values of μ that are done
-    table = np.load(stored) if stored.exists() else np.full((len(MUS), 3), np.nan)
+    stored = checkpoint.with_name(f"{checkpoint.name}.errors")  # for the values of μ that are done
+    errors: Json = json.loads(stored.read_text(encoding="utf-8")) if stored.exists() else {}
 
     def look(progress: Progress) -> None:
-        done = progress.n_iter // settings["iterations"]
-        if progress.n_iter % settings["iterations"] == 0 and np.isnan(table[done - 1, 0]):
+        done, rest = divmod(progress.n_iter, settings["iterations"])
+        if rest == 0 and f"{MUS[done - 1]:g}" not in errors:
             model.classifier_, model.shape_ = progress.model, digits.images.shape[1:]
             model.background_ = float(digits.images.min())
-            validated = percent_wrong(model.decision_function(validation), y_validation)
-            scores = model.decision_function(digits.test_images)
-            model.set_params(pool=8)
-            pooled = percent_wrong(model.decision_function(digits.test_images), digits.test_labels)
+            errors[f"{MUS[done - 1]:g}"] = {
+                "validation": percent_wrong(model.decision_function(validation), y_validation),
+                "test": percent_wrong(model.decision_function(digits.test_images), digits.test_labels),
+                "pooled_test": percent_wrong(
+                    model.set_params(pool=8).decision_function(digits.test_images), digits.test_labels
+                ),
+            }
             model.set_params(pool=0)
-            table[done - 1] = validated, percent_wrong(scores, digits.test_labels), pooled
-            np.save(stored, table)
+            write_json(stored, errors)
         report(progress.n_iter, progress.max_iter or 0)
 
     classifier = TaskDrivenClassifier(
@@ -146,9 +148,6 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
     )
     model = ImageClassifier(classifier, shifts=settings["shifts"], bend=settings["bend"], random_state=settings["draw"])
     model.fit(digits.images[rows], y[rows])
-    stored.unlink()
-    for k, mu in enumerate(MUS):
-        errors[f"{mu:g}"] = dict(zip(("validation", "test", "pooled_test"), table[k].tolist(), strict=True))
     best = min(MUS, key=lambda mu: errors[f"{mu:g}"]["validation"])
     return {"errors": errors, "chosen_mu": best, "labelled": sorted(int(row) for row in known)}
 

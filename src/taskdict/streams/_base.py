@@ -30,10 +30,13 @@ class Stream(ABC):
         Number of different signals, None if it is unknown.
     has_targets : bool
         Whether each signal comes with a target, for ``take_pairs``.
+    targets : array or None
+        The targets of all samples, if they are known before they are given.
     """
 
     n_signals: int | None = None
     has_targets: bool = False
+    targets: NDArray[Any] | None = None
 
     def __repr__(self) -> str:
         """Say what the stream is and where."""
@@ -116,6 +119,13 @@ class Stream(ABC):
     def reads_like(self, state: State | None) -> bool:
         """Return whether `state` is surely that of a stream which gives the same signals in the same order."""
         return False
+
+    def hold_out(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any]] | None:
+        """Keep a fraction of the samples with targets from being given, and return them; 0 keeps none.
+
+        Only for streams that give several versions of a sample, which must not be on both sides; others return None.
+        """
+        return None
 
     def _last_targets(self) -> NDArray[Any]:
         """Return the targets of the signals that were last read."""

@@ -10,7 +10,8 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from taskdict._normalise import unit_norm
-from taskdict._validation import check_penalty
+from taskdict._permutation import permuted
+from taskdict._validation import check_penalty, unlabelled
 from taskdict.streams._base import State, Stream, check_state
 from taskdict.streams._stored import Order, open_targets
 
@@ -27,7 +28,7 @@ class ImageStream(Stream):
     """Small pictures as signals, also moved by some pixels and bent if wanted: more to learn from, and none stored.
 
     A round gives every version of every picture once, in random order. Signals are centred and of norm one, float32.
-    If some pictures are unlabelled (−1), every second signal is one of them.
+    If some pictures are unlabelled (−1), every second signal is one of them, and both kinds have rounds of their own.
 
     Parameters
     ----------
@@ -78,9 +79,10 @@ class ImageStream(Stream):
             raise ValueError(f"y must have one label for each picture, got shape {self.targets.shape}.")
         self.n_signals = len(self._images) * len(self.shifts)
         self.background = float(self._images.min())
-        every = np.arange(len(self._images))
-        groups = [every] if self.targets is None else [every[self.targets != -1], every[self.targets == -1]]
-        self._groups = [group for group in groups if len(group) > 0]  # pictures that take turns
+        check_reach("shifts", self.shifts, self._images.shape[1:])
+        if self.bend >= max(self._images.shape[1:]):
+            raise ValueError(f"bend must be less than the size of the pictures, {self._images.shape[1:]}, got {bend}.")
+        self._held = 0.0  # fraction of the labelled pictures that are not given
         self._position = 0  # signals given since the beginning
         self._last = np.empty(0, np.int64)  # the pictures that were last given
         self._fields: tuple[int, Floats] | None = None  # number of a block of signals, and what bends them
@@ -88,8 +90,25 @@ class ImageStream(Stream):
 
     def _use_seed(self, seed: int) -> None:
         self._seed = seed
+        every = np.arange(len(self._images))
+        none = np.zeros(len(every), bool) if self.targets is None else unlabelled(self.targets)
+        known = every[~none]
+        mixed = known[permuted(np.arange(len(known)), len(known), [seed, 2**31])] if self._held > 0 else known
+        count = int(self._held * len(known))
+        self._kept_back = np.sort(mixed[:count])
+        groups = [np.sort(mixed[count:]), every[none]]
+        self._groups = [group for group in groups if len(group) > 0]  # pictures that take turns
         self._orders = [Order(len(group) * len(self.shifts), seed + k) for k, group in enumerate(self._groups)]
         self._fields = None
+
+    def hold_out(self, fraction: float) -> tuple[Floats, NDArray[Any]] | None:
+        """Keep a fraction of the labelled pictures, in all versions, from being given; return them as they are."""
+        if self.targets is None:
+            return None
+        self._held = fraction
+        self._use_seed(self._seed)
+        rows = self._kept_back
+        return as_signals(self._images[rows]) if len(rows) else np.empty((0, 1), np.float32), self.targets[rows]
 
     def _read(self, n: int) -> Floats:
         places = np.arange(self._position, self._position + n)
@@ -100,14 +119,14 @@ class ImageStream(Stream):
             if mine.any():
                 chosen = order.rows(int(places[mine][0]) // turns, int(mine.sum()))
                 self._last[mine], version[mine] = group[chosen // len(self.shifts)], chosen % len(self.shifts)
-        pictures = np.asarray(self._images[self._last], np.float32)
+        pictures = as_floats(self._images[self._last])
         offsets = np.array(self.shifts)[version]
         if self.bend > 0:
             pictures = _bent(pictures, offsets, self.bend * self._displacements(n), self.background)
         elif len(self.shifts) > 1:
             pictures = moved(pictures, offsets, self.background)
         self._position += n
-        return unit_norm(pictures.reshape(n, -1))
+        return as_signals(pictures)
 
     def _last_targets(self) -> NDArray[Any]:
         assert self.targets is not None
@@ -159,7 +178,29 @@ def check_images(images: Any, name: str = "images") -> NDArray[Any]:
         raise ValueError(f"{name} must have shape (n_images, height, width), got {array.shape}.")
     if array.size == 0:
         raise ValueError(f"{name} must have at least one picture with pixels, got shape {array.shape}.")
+    if array.dtype.kind == "f":
+        for k in range(0, len(array), _BLOCK):
+            bad = np.flatnonzero(~np.isfinite(array[k : k + _BLOCK]).all(axis=(1, 2)))
+            if len(bad) > 0:
+                raise ValueError(f"{name} must be finite, but picture {k + bad[0]} contains NaN or infinity.")
     return array
+
+
+def check_reach(name: str, shifts: tuple[Shift, ...], shape: tuple[int, ...]) -> None:
+    """Raise if a shift leaves nothing of a picture."""
+    for down, right in shifts:
+        if abs(down) >= shape[0] or abs(right) >= shape[1]:
+            raise ValueError(f"{name} must leave something of pictures of shape {shape}, got {(down, right)}.")
+
+
+def as_floats(pictures: NDArray[Any]) -> Floats:
+    """Return pictures as float32, or as float64 if they are: the range may matter until they are scaled."""
+    return np.asarray(pictures, np.float64 if pictures.dtype == np.float64 else np.float32)
+
+
+def as_signals(pictures: NDArray[Any]) -> Floats:
+    """Return pictures as rows, centred and of norm one, float32."""
+    return unit_norm(as_floats(pictures).reshape(len(pictures), -1)).astype(np.float32, copy=False)
 
 
 def check_shifts(shifts: Any, name: str = "shifts") -> tuple[Shift, ...]:
@@ -170,10 +211,10 @@ def check_shifts(shifts: Any, name: str = "shifts") -> tuple[Shift, ...]:
             raise ValueError(f"{name} must be 0, 4, 8 or a list of (down, right), got {shifts}.")
         return ((0, 0), *named[int(shifts)])
     try:
-        pairs = np.asarray(list(shifts))
-    except (TypeError, ValueError):
+        pairs = np.asarray(shifts if isinstance(shifts, (list, tuple, np.ndarray)) else None)
+    except ValueError:
         pairs = np.empty(0)
-    if pairs.size == 0 and isinstance(shifts, (list, tuple)) and len(shifts) == 0:
+    if pairs.shape == (0,) and isinstance(shifts, (list, tuple)) and len(shifts) == 0:
         return ((0, 0),)
     if pairs.ndim != 2 or pairs.shape[1] != 2 or pairs.dtype.kind not in "iu":
         raise ValueError(f"{name} must be 0, 4, 8 or a list of (down, right) in whole pixels, got {shifts!r}.")

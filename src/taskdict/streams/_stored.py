@@ -48,7 +48,6 @@ class _Shuffled(Stream):
     """A stream of n_signals rows in a new random order each time round."""
 
     n_signals: int
-    targets: NDArray[Any] | None  # of all signals
 
     def __init__(
         self, n_signals: int, y: Any, random_state: Any, preprocess: Callable[[NDArray[Any]], Any] | None

@@ -405,7 +405,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
                     "an iterator that gives pairs (signals, labels)."
                 )
             if reset:
-                self.classes_ = find_classes(getattr(X, "targets", None), self._given_classes)
+                self.classes_ = find_classes(X.targets, self._given_classes)
             source = StreamSource(
                 X,
                 lambda labels: class_numbers(labels, self.classes_),

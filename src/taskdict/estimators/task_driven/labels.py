@@ -9,16 +9,15 @@ import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils.class_weight import compute_class_weight
 
+from taskdict._validation import unlabelled
+
 
 def different_labels(y: Any) -> NDArray[Any]:
     """Return the different labels, without −1 unless there is only 1 beside it."""
     y = np.asarray(y)
     if y.dtype.kind not in "iufbUSO":
         raise TypeError(f"y must have labels that are numbers or strings, got dtype {y.dtype}.")
-    labels = np.unique(y)
-    if labels.dtype.kind in "if" and -1 in labels and not np.array_equal(labels, [-1, 1]):
-        labels = labels[labels != -1]
-    return labels
+    return np.unique(y[~unlabelled(y)])
 
 
 def find_classes(y: Any, given: Any) -> NDArray[Any]:

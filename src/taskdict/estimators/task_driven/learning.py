@@ -204,7 +204,9 @@ class TaskLearner(LearnerMixin, TaskModel):
             if validation is None and previous.state.best is not None:  # go on from what is in use
                 state = replace(previous.state, parameters=previous.state.best, best=None, best_value=np.inf, stale=0)
                 previous = replace(previous, state=state)
-            trainer.state = previous.state
+            trainer.resume(previous.state)
+            assert trainer.state is not None
+            previous = replace(previous, state=trainer.state)
             if source.reads_like(previous.state.position):
                 source.restore(previous.state.position)
             self._publish(replace(previous, lambda1=lambda1, nu=nu, fingerprint=source.fingerprint()))

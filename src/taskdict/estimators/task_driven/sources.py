@@ -170,6 +170,9 @@ class StreamSource:
         if self.is_state(position) and stream.reads_like(position["begin"]):
             stream.restore(position["begin"])
         self._begin = stream.state()
+        held_out = stream.hold_out(validation)
+        if held_out is not None:
+            validation = 0.0  # the stream sees to it
         X, y = stream.take_pairs(1)  # tells the width
         most = sample_size(X.shape[1])
         wanted = most if stream.n_signals is None else min(most, stream.n_signals)
@@ -193,8 +196,11 @@ class StreamSource:
         n_held = int(validation * len(X))
         self._given = self._n_held = n_held  # of the cache
         self._held = {row.tobytes() for row in X[:n_held]}  # a stream that starts again gives them again
-        self.n_labelled = stream.n_signals
+        known = encode(stream.targets) >= 0 if labels and stream.targets is not None else None
+        self.n_labelled = stream.n_signals if known is None else int(known.sum())
         self.validation = self._batch(X[:n_held], numbers[:n_held]) if n_held else None
+        if held_out is not None and len(held_out[0]) > 0:
+            self.validation = self._batch(held_out[0], encode(held_out[1]))
 
     def sample(self) -> Batch:
         """Return the signals to begin with."""
