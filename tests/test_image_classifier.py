@@ -5,6 +5,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 import taskdict as td
+from taskdict.estimators.task_driven.sources import StreamSource
 
 DIGITS = load_digits()
 IMAGES, LABELS = DIGITS.images[:1200], DIGITS.target[:1200]
@@ -165,12 +166,12 @@ def test_bad_labels(y, message):
 
 
 def test_early_stopping_looks_at_other_pictures():
-    seen = []
-
-    def keep(progress):
-        seen.append(progress.n_iter)
-
-    inner = small(early_stopping=True, max_iter=20, callbacks=keep)
+    stream = td.streams.ImageStream(IMAGES[:40], np.arange(40), shifts=8, bend=0.3, random_state=0)
+    source = StreamSource(stream, lambda y: y, labels=True, validation=0.25, use_unlabelled=False)
+    assert len(source.validation.X) == 10
+    given = {int(y) for _ in range(10) for y in source.take(200).y} | {int(y) for y in source.sample().y}
+    assert given == set(range(40)) - {int(y) for y in source.validation.y}
+    inner = small(early_stopping=True, max_iter=20)
     model = td.ImageClassifier(inner, shifts=8, random_state=0).fit(IMAGES, LABELS)
     assert len(model.classifier_.history_["validation"]) > 0
 
