@@ -94,7 +94,8 @@ def unlabelled(y: Any) -> NDArray[np.bool_]:
     if y.dtype.kind not in "if":
         return np.zeros(len(y), bool)
     none: NDArray[np.bool_] = y == -1
-    return none & ~np.all(none | (y == 1))
+    one = y == 1
+    return np.zeros(len(y), bool) if one.any() and (none | one).all() else none
 
 
 def _check_real_matrix(array: Any, name: str) -> Any:
