@@ -19,6 +19,7 @@ import time
 import traceback
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, TextIO
@@ -76,7 +77,7 @@ class Runner:
         self.display.begin(len(runs), len(runs) - len(waiting))
         if jobs == 1:
             for run in waiting:
-                do(self.work, run, self.folder, self.n_threads, lambda a, b, run=run: self.display.show(run.name, a, b))  # type: ignore[misc]
+                do(self.work, run, self.folder, self.n_threads, partial(self.display.show, run.name))
                 self.display.finish(run.name)
         else:
             self._side_by_side(waiting, jobs)

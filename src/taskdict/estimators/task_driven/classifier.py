@@ -100,14 +100,14 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
         several on a sample and takes the one that ends with the lowest objective on held-out samples, as the paper
         does. "adaptive" needs no search: every atom moves at a pace of its own, its gradient divided by the usual size
-        of it, and slower and slower towards the end. On much data it gets further with the same number of batches.
+        of it, and slower and slower towards the end.
     average : bool, default=True
         Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
         objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.
     dictionary_init : "classes", array of shape (n_components, n_features) or None, default=None
         Atoms to start from. None learns them first, without labels, for all models together. "classes" learns them for
         each model by itself: as many atoms from each of the classes that it tells apart, which for "ovr" is half of
-        them from the class and half from the rest. The start is then better, and with few batches the end too.
+        them from the class and half from the rest.
     early_stopping : bool, default=False
         Whether to keep a validation part, look at its loss 50 times, keep the best parameters, and stop when there is
         no gain for `n_iter_no_change` looks.

@@ -77,7 +77,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
         several on a sample and takes the one that ends with the lowest objective on held-out samples, as the paper
         does. "adaptive" needs no search: every atom moves at a pace of its own, its gradient divided by the usual size
-        of it, and slower and slower towards the end. On much data it gets further with the same number of batches.
+        of it, and slower and slower towards the end.
     average : bool, default=True
         Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
         objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.
