@@ -68,7 +68,7 @@ def add_reproduce(commands: Any) -> None:
     digits.add_argument(
         "--semi-supervised", action="store_true", help="the second experiment: few labels, μ from 1 to 0"
     )
-    digits.add_argument("--quick", action="store_true", help="a small version, about two minutes")
+    digits.add_argument("--quick", action="store_true", help="a small version, two to three minutes")
     digits.add_argument(
         "--data-set",
         choices=("mnist", "usps", "bundled"),
