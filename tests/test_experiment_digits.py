@@ -13,10 +13,12 @@ from PIL import Image
 import taskdict as td
 from helpers import data_folder
 from taskdict import cli, datasets
+from taskdict.descent import DivergedError
 from taskdict.experiments import digits, semi_supervised, tables
 from taskdict.experiments.pictures import mosaic, most_used
 from taskdict.experiments.runs import RunError
 
+KINDS = ("supervised", "unsupervised")
 SMALL = ["--data-set", "bundled", "--sizes", "20", "--iterations", "150", "--lambda1", "0.1", "0.15", "--nu", "1e-5"]
 
 
@@ -40,10 +42,20 @@ def done(tmp_path_factory):
 def test_record(done):
     record = json.loads((done / "record.json").read_text())
     assert record["data"] == {"name": "bundled", "sha256": datasets.load_bundled().sha256}
-    assert len(record["selection"]) == 2
-    best = min(record["selection"], key=lambda run: (run["pooled_error"], run["loss"]))
-    assert record["chosen"] == {"lambda1": best["settings"]["lambda1"], "nu": 1e-5, "bend": 0.3}
+    tried = {kind: [run for run in record["selection"] if run["settings"]["kind"] == kind] for kind in KINDS}
+    assert [len(runs) for runs in tried.values()] == [2, 3]
+    best = min(tried["supervised"], key=lambda run: (run["pooled_error"], run["loss"]))
+    start = min(tried["unsupervised"], key=lambda run: (run["error"], run["loss"]))["settings"]["start"]
+    assert record["chosen"] == {
+        "learning_rate": "adaptive",
+        "lambda1": best["settings"]["lambda1"],
+        "nu": 1e-5,
+        "bend": 0.3,
+        "start": start,
+    }
     by_kind = {run["settings"]["kind"]: run for run in record["results"]}
+    assert by_kind["unsupervised"]["settings"]["start"] == start
+    assert by_kind["supervised"]["settings"]["n_directions"] == 32
     assert by_kind["supervised"]["error"] < by_kind["unsupervised"]["error"] < 15
     for run in record["results"]:
         assert run["settings"]["part"] == "test"
@@ -117,7 +129,7 @@ def test_the_unsupervised_models_heed_all_settings():
     bundled = datasets.load_bundled()
     arrays = (bundled.images[:400], bundled.labels[:400], bundled.test_images, bundled.test_labels)
     common = {
-        "shifts": 0,
+        "start": "halves",
         "bend": 0.0,
         "seed": 0,
         "p": 20,
@@ -128,9 +140,16 @@ def test_the_unsupervised_models_heed_all_settings():
     }
     losses = [
         digits.unsupervised({**common, **other}, *arrays, 1, lambda done, total: None)["loss"]
-        for other in ({}, {"lambda2": 0.5}, {"multi_class": "softmax"}, {"nu": 1e-3})
+        for other in (
+            {},
+            {"lambda2": 0.5},
+            {"multi_class": "softmax"},
+            {"nu": 1e-3},
+            {"start": "class"},
+            {"start": "mixed"},
+        )
     ]
-    assert len(set(losses)) == 4
+    assert len(set(losses)) == 6
 
 
 def test_a_path_in_mu_goes_on(tmp_path, monkeypatch):
@@ -195,21 +214,42 @@ def test_changed_data_are_noticed(tmp_path, monkeypatch):
 
 def test_choices_are_made_one_after_the_other(tmp_path):
     class Judge:
-        """A runner that likes λ1 = 0.2 and ν = 0.01 and does nothing."""
+        """A runner that likes ρ = 5, λ1 = 0.2 and ν = 0.01 and does nothing."""
 
         def results(self, runs):
             self.names = [*getattr(self, "names", []), *(run.name for run in runs)]
             return [self.result(run.settings) for run in runs]
 
         def result(self, settings):
-            error = abs(settings["lambda1"] - 0.2) + (settings["nu"] != 0.01)
+            error = abs(settings["lambda1"] - 0.2) + (settings["nu"] != 0.01) + (settings.get("start") == "halves")
+            error += settings["learning_rate"] != 5
             return {"settings": settings, "error": error, "loss": 0.0}
 
     judge = Judge()
-    chosen, tried = digits.select(digits.Settings(), {}, {}, judge)
-    assert chosen == {"lambda1": 0.2, "nu": 0.01, "bend": 0.0}
-    assert len(judge.names) == len(digits.LAMBDA1) + len(digits.NU)
-    assert len(tried) == len(judge.names) - 1  # one of them counts for both
+    chosen, start, tried = digits.select(digits.Settings(), {}, {}, {}, judge)
+    assert chosen == {"learning_rate": 5.0, "lambda1": 0.2, "nu": 0.01, "bend": 0.0}
+    assert start == "mixed"
+    assert len(judge.names) == len(digits.RHO) + len(digits.LAMBDA1) + len(digits.NU) + len(digits.STARTS)
+    assert len(tried) == len(judge.names) - 2  # two of them count twice
+
+
+def test_a_learning_rate_that_diverges_is_not_chosen(tmp_path, monkeypatch):
+    settings = digits.Settings(
+        "bundled", sizes=(10,), iterations=5, lambda1=(0.1,), nu=(1e-5,), rho=(1.0, 2.0), selection_iterations=5
+    )
+    learn = digits.supervised
+
+    def diverges(settings, *arguments):
+        if settings["learning_rate"] == 1.0:
+            raise DivergedError
+        return learn(settings, *arguments)
+
+    monkeypatch.setattr(digits, "supervised", diverges)
+    record = digits.reproduce(settings, tmp_path, n_threads=1)
+    assert record["chosen"]["learning_rate"] == 2.0
+    assert [run.get("diverged") for run in record["selection"][:2]] == [True, None]
+    with pytest.raises(DivergedError):
+        digits.reproduce(replace(settings, rho=(1.0,)), tmp_path / "other", n_threads=1)
 
 
 def test_defaults_are_the_papers():
@@ -266,6 +306,8 @@ def test_labels_are_balanced():
     [
         (["--labels", "300"], "--labels is for --semi-supervised"),
         (["--bend", "1"], "--bend is for --recipe ours"),
+        (["--recipe", "ours", "--rho", "1"], "--rho is for --recipe paper"),
+        (["--semi-supervised", "--selection-iterations", "1"], "--selection-iterations is not for"),
         (["--semi-supervised", "--bend", "1"], "--bend is not for --semi-supervised"),
         (["--semi-supervised", "--sizes", "50", "100"], "--sizes must be one number"),
         (["--data", "/nowhere", "--data-set", "usps"], "No zip.train.gz in '/nowhere/usps'"),

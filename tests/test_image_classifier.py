@@ -85,6 +85,73 @@ def test_a_file_whose_shape_does_not_fit(model, tmp_path, monkeypatch):
         td.load(tmp_path / "model")
 
 
+@pytest.fixture(scope="module")
+def short():
+    """A model on 24 principal directions of 64 pixels."""
+    return td.ImageClassifier(small(), shifts=4, n_directions=24, random_state=0).fit(IMAGES, LABELS)
+
+
+def test_principal_directions(short):
+    assert short.score(TEST, TEST_LABELS) > 0.9
+    assert short.classifier_.n_features_in_ == 24
+    np.testing.assert_allclose(short.directions_ @ short.directions_.T, np.eye(24), atol=1e-5)
+    pixels = td.UnitNorm().fit_transform(TEST.reshape(-1, 64))
+    signals = pixels @ short.directions_.T
+    np.testing.assert_allclose(
+        short.decision_function(TEST), short.classifier_.decision_function(signals.astype(np.float32)), atol=1e-4
+    )
+    most = np.linalg.svd(pixels, compute_uv=False)[:24]  # what any 24 directions keep of these, at most
+    assert np.square(signals).sum() > 0.97 * np.square(most).sum()
+
+
+def test_atoms_are_pictures(model, short):
+    assert model.atoms_.shape == short.atoms_.shape == (200, 8, 8)
+    np.testing.assert_array_equal(model.atoms_.reshape(200, 64), model.classifier_.components_)
+    back = short.atoms_.reshape(200, 64) @ short.directions_.T
+    np.testing.assert_allclose(back, short.classifier_.components_, atol=1e-5)
+
+
+def test_principal_directions_in_files(short, tmp_path):
+    short.save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    np.testing.assert_array_equal(loaded.decision_function(TEST), short.decision_function(TEST))
+    np.testing.assert_array_equal(loaded.atoms_, short.atoms_)
+    assert loaded.n_directions == 24
+
+
+def test_principal_directions_stay_when_learning_goes_on(short):
+    inner = small(max_iter=2, warm_start=True)
+    model = td.ImageClassifier(inner, n_directions=24, random_state=0).fit(IMAGES[:600], LABELS[:600])
+    before = model.directions_
+    inner.max_iter = 4
+    model.fit(IMAGES[600:], LABELS[600:])
+    assert model.classifier_.n_iter_ == 4
+    np.testing.assert_array_equal(model.directions_, before)
+
+
+def test_callbacks_may_use_the_model():
+    seen = []
+    model = td.ImageClassifier(
+        small(max_iter=3, callbacks=lambda progress: seen.append(model.score(TEST, TEST_LABELS))), random_state=0
+    )
+    model.fit(IMAGES, LABELS)
+    assert len(seen) == 3
+    assert min(seen) > 0.5
+
+
+def test_a_fit_that_fails_at_once_leaves_the_model():
+    model = td.ImageClassifier(small(max_iter=3), random_state=0).fit(IMAGES, LABELS)
+    before = model.decision_function(TEST)
+    with pytest.raises(ValueError, match="lambda1"):
+        model.set_params(classifier=small(lambda1=-1)).fit(IMAGES[:, 1:], LABELS)
+    np.testing.assert_array_equal(model.decision_function(TEST), before)
+    fresh = td.ImageClassifier(small(lambda1=-1))
+    with pytest.raises(ValueError, match="lambda1"):
+        fresh.fit(IMAGES, LABELS)
+    with pytest.raises(NotFittedError):
+        fresh.predict(TEST)
+
+
 def test_two_classes():
     two = LABELS < 2
     model = td.ImageClassifier(small(max_iter=20), shifts=0, pool=4, random_state=0).fit(IMAGES[two], LABELS[two])
@@ -143,6 +210,8 @@ def test_a_checkpoint_goes_on_with_the_same_bits(tmp_path):
         ({"shifts": 3}, "shifts must be 0, 4, 8"),
         ({"pool": 3}, "pool must be 0, 4, 8"),
         ({"bend": np.nan}, "bend must be finite"),
+        ({"n_directions": 0}, "n_directions must be"),
+        ({"n_directions": 65}, "n_directions must be at most the number of pixels, 64, got 65"),
     ],
 )
 def test_bad_parameters(parameters, message):

@@ -208,3 +208,11 @@ def test_bad_arguments(arguments, message):
 def test_a_state_of_other_pictures():
     with pytest.raises(ValueError, match="100 signals, but this one has 180"):
         ImageStream(pictures(), shifts=8).restore(ImageStream(pictures(), shifts=4).state())
+
+
+def test_directions():
+    directions = np.random.default_rng(0).standard_normal((5, 64))
+    pixels, short = (ImageStream(DIGITS.images, shifts=4, directions=d, random_state=0) for d in (None, directions))
+    np.testing.assert_allclose(short.take(50), pixels.take(50) @ directions.T, atol=1e-5)
+    with pytest.raises(ValueError, match=r"directions must be finite and of shape .* \(n, 64\), got shape \(5, 63\)"):
+        ImageStream(DIGITS.images, directions=directions[:, 1:])

@@ -100,9 +100,13 @@ def add_reproduce(commands: Any) -> None:
         metavar="N",
         help="batches of 200, for each μ if semi-supervised (default: as in the paper, 40000 or 10000)",
     )
+    digits.add_argument(
+        "--selection-iterations", type=positive, metavar="N", help="batches of each choice to be made (default: 1000)"
+    )
     digits.add_argument("--seeds", type=natural, **several, help="seeds, or draws of the labels (default: 0, or 0 1 2)")
     digits.add_argument("--lambda1", **numbers, help="weights of the ℓ1 norm to choose from (default: 0.075 … 0.225)")
     digits.add_argument("--nu", **numbers, help="weights of ‖W‖²/2 to choose from (default: 0.1 … 1e-6)")
+    digits.add_argument("--rho", **numbers, help="learning rates to choose from (recipe: paper; default: 0.5 … 10)")
     digits.add_argument("--bend", **numbers, help="displacements in pixels to choose from (recipe: ours)")
     digits.add_argument("--lambda2", type=penalty, metavar="X", help="weight of the squared ℓ2 norm (default: 0)")
     digits.add_argument(

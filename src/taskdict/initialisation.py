@@ -131,8 +131,13 @@ def start_transform(X: Floats, r: int, kind: str, seed: int) -> Floats:
     if kind == "random":
         gaussian: Floats = np.random.default_rng(seed).standard_normal((r, m)) / np.sqrt(r)
         return gaussian.astype(X.dtype)
-    centred = X.astype(np.float64) - X.mean(axis=0, dtype=np.float64)
-    _, vectors = np.linalg.eigh(centred.T @ centred)
+    return principal_directions(X - X.mean(axis=0, dtype=np.float64), r).astype(X.dtype)
+
+
+def principal_directions(X: Floats, r: int) -> NDArray[np.float64]:
+    """Return the r orthonormal directions, as rows, that keep most of the squares of signals, which are not centred."""
+    wide = X.astype(np.float64)
+    _, vectors = np.linalg.eigh(wide.T @ wide)
     directions = vectors[:, ::-1][:, :r].T
     signs = np.sign(directions[np.arange(r), np.abs(directions).argmax(axis=1)])  # the same on every machine
-    return np.ascontiguousarray(directions * signs[:, None], X.dtype)
+    return np.ascontiguousarray(directions * signs[:, None])

@@ -14,13 +14,26 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
-from taskdict._validation import check_penalty
+from taskdict._threads import one_blas_thread
+from taskdict._validation import check_count, check_penalty
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.initialisation import principal_directions
 from taskdict.streams import ImageStream
-from taskdict.streams._images import as_floats, as_signals, check_images, check_reach, check_shifts, moved
+from taskdict.streams._images import (
+    as_floats,
+    as_signals,
+    check_directions,
+    check_images,
+    check_reach,
+    check_shifts,
+    moved,
+)
 
 AT_ONCE = 4096  # pictures
+SAMPLE = 20_000  # pictures that principal directions are found from, at most
+LEARNED = ("classifier_", "shape_", "background_", "directions_")
+DIRECTIONS = "directions"  # their name in files
 
 
 class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -42,11 +55,19 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         Size in pixels of a smooth random displacement of each picture that is learned from.
     pool : {0, 4, 8} or list of (down, right), default=0
         Where pictures are also moved to in predictions: scores are averaged over all places. Costs as much more.
+    n_directions : int or None, default=None
+        With a number r, a picture is represented by its products with the r principal directions of those learned
+        from, moved ones too, instead of by its pixels. For digits, a quarter as many directions as pixels are as good
+        and much faster.
     random_state : int, RandomState or None, default=None
         Seed of the order of the pictures and of the displacements.
 
     Attributes
     ----------
+    atoms_ : array of shape (n_atoms, height, width)
+        The atoms as pictures.
+    directions_ : array of shape (n_directions, height * width) or None
+        The principal directions, orthonormal.
     classifier_ : TaskDrivenClassifier
         The one that has learned.
     classes_ : array of shape (n_classes,)
@@ -78,12 +99,14 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         shifts: Any = 4,
         bend: float = 0.0,
         pool: Any = 0,
+        n_directions: int | None = None,
         random_state: Any = None,
     ) -> None:
         self.classifier = classifier
         self.shifts = shifts
         self.bend = bend
         self.pool = pool
+        self.n_directions = n_directions
         self.random_state = random_state
 
     def fit(self, X: Any, y: Any) -> Self:
@@ -112,18 +135,47 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         inner = TaskDrivenClassifier() if self.classifier is None else clone(self.classifier)
         if inner.warm_start and hasattr(self, "classifier_"):
             inner = self.classifier_.set_params(**inner.get_params(deep=False))
-        stream = ImageStream(images, y, shifts=self.shifts, bend=self.bend, random_state=self.random_state)
+            directions = self.directions_  # the atoms are made of them
+        else:
+            directions = self._find_directions(images)
+        stream = ImageStream(
+            images, y, shifts=self.shifts, bend=self.bend, directions=directions, random_state=self.random_state
+        )
+        attributes = self.__dict__
+        earlier = {name: attributes[name] for name in LEARNED if name in attributes}
+        found = (inner, images.shape[1:], stream.background, stream.directions)
+        attributes.update(zip(LEARNED, found, strict=True))  # callbacks may use the model while it learns
         try:
             inner.fit(stream)
-        finally:  # an interrupted training leaves what it has learned
-            if "_training" in vars(inner):
-                self.classifier_, self.shape_, self.background_ = inner, images.shape[1:], stream.background
+        except BaseException:
+            if "_training" not in vars(inner):  # nothing was learned; otherwise what was is kept
+                for name in LEARNED:
+                    del attributes[name]
+                attributes.update(earlier)
+            raise
         return self
+
+    def _find_directions(self, images: NDArray[Any]) -> NDArray[np.float64] | None:
+        """Return the principal directions of some of the pictures in all their places, the same in every call."""
+        if self.n_directions is None:
+            return None
+        r, n_pixels = check_count("n_directions", self.n_directions), images.shape[1] * images.shape[2]
+        if r > n_pixels:
+            raise ValueError(f"n_directions must be at most the number of pixels, {n_pixels}, got {r}.")
+        places = check_shifts(self.shifts)
+        check_reach("shifts", places, images.shape[1:])
+        rows = np.unique(np.linspace(0, len(images) - 1, max(1, SAMPLE // len(places))).astype(np.intp))
+        some, background = as_floats(images[rows]), float(images.min())
+        signals = [as_signals(moved(some, np.tile(place, (len(some), 1)), background)) for place in places]
+        with one_blas_thread():
+            return principal_directions(np.concatenate(signals), r)
 
     def _check_parameters(self) -> None:
         if self.classifier is not None and not isinstance(self.classifier, TaskDrivenClassifier):
             raise TypeError(f"classifier must be a TaskDrivenClassifier or None, got {self.classifier!r}.")
         check_penalty("bend", self.bend)
+        if self.n_directions is not None:
+            check_count("n_directions", self.n_directions)
         for name in ("shifts", "pool"):
             check_shifts(getattr(self, name), name)
 
@@ -132,6 +184,14 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """Labels."""
         check_is_fitted(self)
         return self.classifier_.classes_
+
+    @property
+    def atoms_(self) -> NDArray[Any]:
+        """The atoms as pictures."""
+        check_is_fitted(self)
+        atoms = self.classifier_.components_
+        pixels: NDArray[Any] = atoms if self.directions_ is None else atoms @ self.directions_
+        return pixels.reshape(-1, *self.shape_)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a model."""
@@ -157,7 +217,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
             total: Any = 0.0
             for place in places:
                 offsets = np.tile(place, (len(pictures), 1))
-                signals = as_signals(moved(pictures, offsets, self.background_))
+                signals = as_signals(moved(pictures, offsets, self.background_), self.directions_)
                 total = total + self.classifier_.decision_function(signals)
             parts.append(total / np.float32(len(places)))
         return np.concatenate(parts)
@@ -193,7 +253,10 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         """
         images = self._check_images(X)
         starts = range(0, len(images), AT_ONCE)
-        parts = [self.classifier_.transform(as_signals(images[start : start + AT_ONCE])) for start in starts]
+        parts = [
+            self.classifier_.transform(as_signals(images[start : start + AT_ONCE], self.directions_))
+            for start in starts
+        ]
         return sp.csr_array(sp.vstack(parts, format="csr"))
 
     def _check_images(self, X: Any) -> NDArray[Any]:
@@ -217,21 +280,26 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         arrays, document = self.classifier_._to_file()
         self._check_parameters()
-        mine = {name: to_json(getattr(self, name)) for name in ("shifts", "bend", "pool")}
+        mine = {name: to_json(getattr(self, name)) for name in ("shifts", "bend", "pool", "n_directions")}
         if can_be_written(self.random_state):
             mine["random_state"] = to_json(self.random_state)
+        if self.directions_ is not None:
+            arrays = {**arrays, DIRECTIONS: self.directions_}
         outer = {"parameters": mine, "shape": list(self.shape_), "background": self.background_}
         storage.write(path, type(self).__name__, arrays, {"classifier": document, **outer})
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
+        directions = arrays.get(DIRECTIONS)
+        arrays = {name: array for name, array in arrays.items() if name != DIRECTIONS}
         inner = TaskDrivenClassifier._from_file(arrays, document["classifier"])
         parameters = {name: from_json(value) for name, value in document["parameters"].items()}
         model = cls(clone(inner), **parameters)
         model._check_parameters()
         height, width = (int(side) for side in document["shape"])
-        if height * width != inner.n_features_in_:
+        model.directions_ = check_directions(directions, (height, width))
+        if inner.n_features_in_ != (height * width if directions is None else len(directions)):
             raise ValueError("the shape of its pictures does not fit its dictionary")
         model.classifier_, model.shape_ = inner, (height, width)
         model.background_ = float(document["background"])

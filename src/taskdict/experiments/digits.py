@@ -6,6 +6,7 @@ then the models are learned again on all of it. The labels of the test set are u
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -17,18 +18,19 @@ from sklearn.linear_model import LogisticRegression
 from taskdict import datasets
 from taskdict._normalise import unit_norm
 from taskdict.coding import sparse_encode
+from taskdict.descent import DivergedError
 from taskdict.estimators import DictionaryLearning, ImageClassifier, TaskDrivenClassifier
 from taskdict.experiments.runs import Json, Report, Run, Runner, environment, write_json
 from taskdict.streams import ImageStream
 
 LAMBDA1 = tuple(round(0.15 + 0.025 * k, 3) for k in range(-3, 4))  # the paper's
 NU = tuple(10.0**-k for k in range(1, 7))  # the paper's
-FIRST_NU = 1e-5  # while λ1 is chosen
+RHO = (0.5, 1.0, 2.0, 5.0, 10.0)
+FIRST = {"lambda1": 0.1, "nu": 1e-5}  # until they are chosen
 BENDS = (0.0, 0.5, 0.8, 1.1)  # of which our recipe takes the best
-RECIPES: dict[str, Json] = {
-    "paper": {"shifts": 4, "average": False},
-    "ours": {"shifts": 8, "average": True, "learning_rate": "adaptive"},
-}
+STARTS = ("halves", "mixed", "class")  # where the atoms of an unsupervised dictionary come from
+LARGEST_LOSS = 1e9  # of a learning rate that diverges
+DIRECTIONS = 200  # of our recipe, at most
 PAPER = {  # test errors in percent: by data set, unsupervised and supervised, for each size
     "mnist": {
         "unsupervised": {50: 5.27, 100: 3.92, 200: 2.95, 300: 2.36},
@@ -45,9 +47,9 @@ PAPER = {  # test errors in percent: by data set, unsupervised and supervised, f
 class Settings:
     """What the experiment is; the defaults are the paper's.
 
-    `recipe` is "paper": digits moved in four directions, one learning rate for all parameters, the last iterate, one
-    look at a test digit; or "ours": eight directions, bent, adaptive steps, the average of the last iterates where that
-    is better, and nine looks.
+    Digits are moved by one pixel in all eight directions. `recipe` is "paper": one learning rate for all parameters,
+    the last iterate, one look at a test digit; or "ours": digits bent and represented by their principal directions,
+    adaptive steps, the average of the last iterates where that is better, and nine looks.
     """
 
     data_set: str = "mnist"
@@ -60,7 +62,8 @@ class Settings:
     lambda2: float = 0.0
     lambda1: tuple[float, ...] = LAMBDA1  # to choose from
     nu: tuple[float, ...] = NU
-    bends: tuple[float, ...] = ()
+    rho: tuple[float, ...] = RHO  # learning rates of the paper's recipe
+    bends: tuple[float, ...] = BENDS  # of ours
     selection_size: int = 100  # atoms of the models that λ1, ν and the bend are chosen with
     selection_iterations: int = 1_000
     limit: int | None = None  # digits to learn from, None for all
@@ -74,6 +77,7 @@ class Settings:
             iterations=1_000,
             lambda1=self.lambda1[:: max(1, len(self.lambda1) // 2)][:3],
             nu=tuple(n for n in self.nu if n in (1e-3, 1e-5)) or self.nu[:1],
+            rho=(5.0,),
             bends=self.bends[1:2],
             selection_size=few,
             selection_iterations=200,
@@ -114,26 +118,25 @@ def reproduce(
         "multi_class": settings.multi_class,
         "lambda2": settings.lambda2,
         "limit": settings.limit,
-        **RECIPES[settings.recipe],
     }
-    chosen, selection = select(settings, common, inputs, runner)
-    largest_first = sorted(settings.sizes, reverse=True)
-    runs = [
-        Run(
-            f"{kind}-p{p}-seed{seed}",
-            {**common, **chosen, "kind": kind, "part": "test", "p": p, "seed": seed, "iterations": settings.iterations},
-            inputs,
-        )
-        for seed in settings.seeds
-        for p in largest_first
-        for kind in ("supervised", "unsupervised")
-    ]
+    learning = {
+        "average": settings.recipe == "ours",
+        "n_directions": n_directions(settings.recipe, digits),
+        "iterations": settings.iterations,
+    }
+    chosen, start, selection = select(settings, common, learning, inputs, runner)
+    runs = []
+    for seed in settings.seeds:
+        for p in sorted(settings.sizes, reverse=True):
+            mine = {**common, **chosen, "part": "test", "p": p, "seed": seed}
+            runs.append(Run(f"supervised-p{p}-seed{seed}", {**mine, "kind": "supervised", **learning}, inputs))
+            runs.append(Run(f"unsupervised-p{p}-seed{seed}", {**mine, "kind": "unsupervised", "start": start}, inputs))
     results = runner.results(runs)
     record = {
         "experiment": "digits",
         "settings": asdict(settings),
         "data": {"name": digits.name, "sha256": digits.sha256},
-        "chosen": chosen,
+        "chosen": {**chosen, "start": start},
         "selection": selection,
         "results": results,
         "seconds": round(sum(run["seconds"] for run in [*selection, *results]), 1),
@@ -143,38 +146,41 @@ def reproduce(
     return record
 
 
-def select(settings: Settings, common: Json, inputs: Json, runner: Runner) -> tuple[Json, list[Json]]:
-    """Return λ1, ν and the bend with the lowest error on the validation part, one chosen after the other.
+def select(
+    settings: Settings, common: Json, learning: Json, inputs: Json, runner: Runner
+) -> tuple[Json, str, list[Json]]:
+    """Return ρ, λ1, ν and the bend with the lowest error on the validation part, one chosen after the other.
 
-    Of equal errors, the lower loss counts.
+    Of equal errors, the lower loss counts. The paper's recipe has no bend, ours no ρ. Then the start of the
+    unsupervised dictionaries, which do not learn from the task. All that was tried comes last.
     """
-    judged_by = "error" if settings.recipe == "paper" else "pooled_error"
-    chosen: Json = {"lambda1": settings.lambda1[0], "nu": settings.nu[0], "bend": 0.0}
-    if len(settings.nu) > 1:
-        chosen["nu"] = min(settings.nu, key=lambda nu: abs(np.log(nu / FIRST_NU)))
-    if settings.bends:
-        chosen["bend"] = settings.bends[len(settings.bends) // 2]
+    ours = settings.recipe == "ours"
+    measure = "pooled_error" if ours else "error"
+    choices: dict[str, tuple[float, ...]] = {"lambda1": settings.lambda1, "nu": settings.nu}
+    choices = {**choices, "bend": settings.bends} if ours else {"learning_rate": settings.rho, **choices}
+    chosen: Json = {"learning_rate": "adaptive", "bend": 0.0}
+    for name, values in choices.items():
+        first = FIRST.get(name, values[len(values) // 2])
+        chosen[name] = min(values, key=lambda value: abs(value - first))
+    common = {**common, "part": "validation", "p": settings.selection_size, "seed": settings.seeds[0]}
     tried: list[Json] = []
-    for name, values in (("lambda1", settings.lambda1), ("nu", settings.nu), ("bend", settings.bends)):
-        if len(values) < 2:
-            chosen[name] = values[0] if values else chosen[name]
-            continue
-        settings_of = {
-            "kind": "supervised",
-            "part": "validation",
-            "p": settings.selection_size,
-            "seed": settings.seeds[0],
-            "iterations": settings.selection_iterations,
-        }
+
+    def best(name: str, values: Sequence[Any], fixed: Json, measure: str) -> Any:
         runs = []
         for value in values:
             candidate = {**chosen, name: value}
-            label = "-".join(f"{key}{number:g}" for key, number in candidate.items())
-            runs.append(Run(f"select-{label}", {**common, **settings_of, **candidate}, inputs))
+            label = "-".join(f"{key}{v}" if isinstance(v, str) else f"{key}{v:g}" for key, v in candidate.items())
+            runs.append(Run(f"select-{label}", {**common, **fixed, **candidate}, inputs))
         results = runner.results(runs)
-        chosen[name] = values[min(range(len(values)), key=lambda k: (results[k][judged_by], results[k]["loss"]))]
-        tried += [result for result in results if result not in tried]
-    return chosen, tried
+        tried.extend(result for result in results if result not in tried)
+        return values[min(range(len(values)), key=lambda k: (results[k][measure], results[k]["loss"]))]
+
+    supervised = {"kind": "supervised", **learning, "iterations": settings.selection_iterations}
+    for name, values in choices.items():
+        if len(values) > 1:
+            chosen[name] = best(name, values, supervised, measure)
+    start = best("start", STARTS, {"kind": "unsupervised"}, "error") if settings.multi_class == "ovr" else STARTS[0]
+    return chosen, start, tried
 
 
 def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
@@ -186,12 +192,23 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
     X, y, X_test, y_test = parts(digits, settings["part"], settings["limit"])
     if settings["kind"] == "unsupervised":
         return unsupervised(settings, X, y, X_test, y_test, n_threads, report)
-    model, result = supervised(settings, X, y, X_test, y_test, checkpoint, n_threads, report)
+    try:
+        model, result = supervised(settings, X, y, X_test, y_test, checkpoint, n_threads, report)
+    except DivergedError:
+        if settings["part"] == "test":
+            raise
+        return {"error": 100.0, "pooled_error": 100.0, "loss": LARGEST_LOSS, "diverged": True}
     if settings["part"] == "test":
         models = checkpoint.parent.parent / "models"
         models.mkdir(exist_ok=True)
         model.save(models / f"{run.name}.safetensors")
     return result
+
+
+def n_directions(recipe: str, digits: datasets.Digits) -> int | None:
+    """Return how many principal directions stand for a digit, None for its pixels."""
+    n_pixels = digits.images.shape[1] * digits.images.shape[2]
+    return min(DIRECTIONS, n_pixels // 2) if recipe == "ours" else None
 
 
 def parts(digits: datasets.Digits, part: str, limit: int | None) -> tuple[NDArray[Any], ...]:
@@ -222,7 +239,7 @@ def supervised(
         nu=settings["nu"],
         batch_size=settings["batch_size"],
         max_iter=settings["iterations"],
-        learning_rate=settings.get("learning_rate", "auto"),
+        learning_rate=settings["learning_rate"],
         average=settings["average"],
         dictionary_init="classes",
         checkpoint=str(checkpoint),
@@ -230,7 +247,13 @@ def supervised(
         n_threads=n_threads,
         callbacks=lambda progress: report(progress.n_iter, progress.max_iter),
     )
-    model = ImageClassifier(classifier, shifts=settings["shifts"], bend=settings["bend"], random_state=settings["seed"])
+    model = ImageClassifier(
+        classifier,
+        shifts=8,
+        bend=settings["bend"],
+        n_directions=settings["n_directions"],
+        random_state=settings["seed"],
+    )
     model.fit(X, y)
     scores = model.decision_function(X_test)
     model.set_params(pool=8)
@@ -253,11 +276,13 @@ def unsupervised(
     n_threads: int,
     report: Report,
 ) -> Json:
-    """Learn dictionaries without a task, half of the atoms from a class and half from the others; then the models.
+    """Learn dictionaries without a task; then the models on their codes.
 
-    For one dictionary for all classes, each has as many atoms.
+    The start "halves" has half of the atoms from the class and half from the other classes, "class" has all from the
+    class, and "mixed" from a mix of as many digits of the class as of others. One dictionary for all classes has as
+    many atoms from each.
     """
-    stream = ImageStream(X, y, shifts=settings["shifts"], bend=settings["bend"], random_state=settings["seed"])
+    stream = ImageStream(X, y, shifts=8, bend=settings["bend"], random_state=settings["seed"])
     signals, labels = stream.take_pairs(min(60_000, stream.n_signals))
     tested = unit_norm(X_test.reshape(len(X_test), -1).astype(np.float32))
     penalties = {"lambda1": settings["lambda1"], "lambda2": settings["lambda2"]}
@@ -265,13 +290,18 @@ def unsupervised(
     tasks = [labels == k for k in range(10)] if settings["multi_class"] == "ovr" else [labels]
     scores = []
     for k, task in enumerate(tasks):
-        kinds = np.unique(task)
+        groups = [np.flatnonzero(task == kind) for kind in np.unique(task)]
+        if settings["start"] == "class":
+            groups = groups[-1:]
+        elif settings["start"] == "mixed":
+            few = min(len(group) for group in groups)
+            groups = [np.concatenate([group[:few] for group in groups])]
         atoms = []
-        for kind, share in zip(kinds, np.array_split(np.arange(settings["p"]), len(kinds)), strict=True):
+        for rows, share in zip(groups, np.array_split(np.arange(settings["p"]), len(groups)), strict=True):
             learner = DictionaryLearning(
                 len(share), **penalties, max_iter=200, tol=0, random_state=settings["seed"], n_threads=n_threads
             )
-            atoms.append(learner.fit(signals[task == kind]).components_)
+            atoms.append(learner.fit(signals[rows]).components_)
         D = np.concatenate(atoms)
         codes, tested_codes = (sparse_encode(S, D, **penalties, n_threads=n_threads) for S in (signals, tested))
         logistic = LogisticRegression(C=C, max_iter=500).fit(codes, task)

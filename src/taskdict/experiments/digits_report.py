@@ -25,18 +25,20 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
     if options.labels is not None:
         raise ValueError("--labels is for --semi-supervised.")
     settings = digits.Settings(data_set=options.data_set, recipe=options.recipe or "paper")
-    if settings.recipe == "ours":
-        settings = replace(settings, bends=digits.BENDS)
-    elif options.bend is not None:
+    if settings.recipe == "paper" and options.bend is not None:
         raise ValueError("--bend is for --recipe ours: the paper's digits are not bent.")
+    if settings.recipe == "ours" and options.rho is not None:
+        raise ValueError("--rho is for --recipe paper: the steps of ours are adaptive.")
     if options.quick or options.data_set == "bundled":
         settings = settings.quick()
     given: dict[str, Any] = {
         "sizes": options.sizes,
         "iterations": options.iterations,
+        "selection_iterations": options.selection_iterations,
         "seeds": options.seeds,
         "lambda1": options.lambda1,
         "nu": options.nu,
+        "rho": options.rho,
         "bends": options.bend,
         "multi_class": options.multi_class,
         "lambda2": options.lambda2,
@@ -48,7 +50,7 @@ def table_1_settings(options: argparse.Namespace) -> digits.Settings:
 
 def semi_supervised_settings(options: argparse.Namespace) -> semi_supervised.Settings:
     """Return the settings of the second experiment."""
-    for name in ("bend", "multi_class", "lambda2"):
+    for name in ("selection_iterations", "bend", "rho", "multi_class", "lambda2"):
         if getattr(options, name) is not None:
             raise ValueError(f"--{name.replace('_', '-')} is not for --semi-supervised.")
     for name in ("sizes", "lambda1", "nu"):
@@ -98,6 +100,8 @@ def chosen_words(record: Json) -> str:
     """Say what was chosen, and on what."""
     chosen = record["chosen"]
     words = f"λ1 = {chosen['lambda1']:g}, ν = {chosen['nu']:g}"
+    if chosen["learning_rate"] != "adaptive":
+        words += f", ρ = {chosen['learning_rate']:g}"
     if chosen["bend"] > 0:
         words += f", bent by {chosen['bend']:g} pixels"
     if record["selection"]:
@@ -118,7 +122,7 @@ def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
         model = load(folder / "models" / f"{name}.safetensors")
         codes = model.transform(test)
         n_models = codes.shape[1] // p
-        atoms = model.classifier_.components_
+        atoms = model.atoms_.reshape(len(model.atoms_), -1)
         rows = []
         for k in range(n_models):
             mine = slice(k * p, (k + 1) * p)

@@ -42,6 +42,8 @@ class ImageStream(Stream):
     bend : float, default=0.0
         Size in pixels of a smooth random displacement, new each time. It varies over a quarter of the picture, so it
         turns, stretches and slants as well.
+    directions : array of shape (n_directions, height * width) or None, default=None
+        Signals are the products of the pixels, centred and of norm one, with these; None gives the pixels.
     random_state : int, RandomState or None, default=None
         Seed of the order and of the displacements.
 
@@ -67,10 +69,12 @@ class ImageStream(Stream):
         *,
         shifts: int | Sequence[Shift] = 0,
         bend: float = 0.0,
+        directions: Any = None,
         random_state: Any = None,
     ) -> None:
         super().__init__()
         self._images = check_images(images)
+        self.directions = check_directions(directions, self._images.shape[1:])
         self.shifts = check_shifts(shifts)
         self.bend = check_penalty("bend", bend)
         self.targets = open_targets(y, len(self._images))
@@ -108,7 +112,8 @@ class ImageStream(Stream):
         self._held = fraction
         self._use_seed(self._seed)
         rows = self._kept_back
-        return as_signals(self._images[rows]) if len(rows) else np.empty((0, 1), np.float32), self.targets[rows]
+        held = as_signals(self._images[rows], self.directions) if len(rows) else np.empty((0, 1), np.float32)
+        return held, self.targets[rows]
 
     def _read(self, n: int) -> Floats:
         places = np.arange(self._position, self._position + n)
@@ -126,7 +131,7 @@ class ImageStream(Stream):
         elif len(self.shifts) > 1:
             pictures = moved(pictures, offsets, self.background)
         self._position += n
-        return as_signals(pictures)
+        return as_signals(pictures, self.directions)
 
     def _last_targets(self) -> NDArray[Any]:
         assert self.targets is not None
@@ -198,9 +203,23 @@ def as_floats(pictures: NDArray[Any]) -> Floats:
     return np.asarray(pictures, np.float64 if pictures.dtype == np.float64 else np.float32)
 
 
-def as_signals(pictures: NDArray[Any]) -> Floats:
-    """Return pictures as rows, centred and of norm one, float32."""
-    return unit_norm(as_floats(pictures).reshape(len(pictures), -1)).astype(np.float32, copy=False)
+def as_signals(pictures: NDArray[Any], directions: Floats | None = None) -> Floats:
+    """Return pictures as rows, centred and of norm one, float32, or their products with directions."""
+    pixels: Floats = unit_norm(as_floats(pictures).reshape(len(pictures), -1)).astype(np.float32, copy=False)
+    return pixels if directions is None else pixels @ directions.T
+
+
+def check_directions(directions: Any, shape: tuple[int, ...]) -> Floats | None:
+    """Return directions in the space of pictures of a shape as float32."""
+    if directions is None:
+        return None
+    array = np.ascontiguousarray(directions, np.float32)
+    if array.ndim != 2 or len(array) == 0 or array.shape[1] != shape[0] * shape[1] or not np.isfinite(array).all():
+        raise ValueError(
+            f"directions must be finite and of shape (n_directions, height * width) = (n, {shape[0] * shape[1]}), "
+            f"got shape {array.shape}."
+        )
+    return array
 
 
 def check_shifts(shifts: Any, name: str = "shifts") -> tuple[Shift, ...]:
