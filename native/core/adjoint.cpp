@@ -21,47 +21,68 @@ std::vector<std::int64_t> starts_of(const Supports& supports) {
     return starts;
 }
 
+constexpr Index lanes = 4;  // sums that grow side by side
+
+// out += factor · S · in for a symmetric matrix S that is given by its lower triangle, row after row.
+template <class T>
+void add_product(const T* __restrict lower, const T* __restrict in, T factor, Index k, T* __restrict out) {
+    for (Index i = 0; i < k; ++i) {
+        const T weight = factor * in[i];
+        T sums[lanes] = {};
+        Index j = 0;
+        for (; j + lanes <= i; j += lanes)
+            for (Index l = 0; l < lanes; ++l) {
+                sums[l] += lower[j + l] * in[j + l];
+                out[j + l] += lower[j + l] * weight;
+            }
+        for (; j < i; ++j) {
+            sums[0] += lower[j] * in[j];
+            out[j] += lower[j] * weight;
+        }
+        out[i] += factor * ((sums[0] + sums[1]) + (sums[2] + sums[3])) + lower[i] * weight;
+        lower += i + 1;
+    }
+}
+
+template <class T>
+double largest_size(const T* values, Index k) {
+    double size = 0;
+    for (Index i = 0; i < k; ++i) size = std::max(size, std::fabs(double(values[i])));
+    return size;
+}
+
 // The memory of solve_one.
 template <class T>
 struct Scratch {
-    std::vector<T> matrix, inverse, residual;
+    std::vector<T> matrix, residual, correction;
 };
 
 // β_Λ of one signal with k active atoms, from the lower triangle of an inverse that rounding has spoilt a little.
 template <class T>
-void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, const T* packed, const T* right, T* solution, Scratch<T>& scratch) {
-    auto& [matrix, inverse, residual] = scratch;
-    matrix.resize(std::size_t(k * k));
-    inverse.resize(std::size_t(k * k));
-    for (Index i = 0; i < k; ++i)
-        for (Index j = 0; j <= i; ++j) {
-            matrix[std::size_t(i * k + j)] = matrix[std::size_t(j * k + i)] = encoder.gram(atoms[i], atoms[j]);
-            inverse[std::size_t(i * k + j)] = inverse[std::size_t(j * k + i)] = *packed++;
-        }
-    residual.assign(right, right + k);
+void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, const T* inverse, const T* right, T* solution, Scratch<T>& scratch) {
     std::fill_n(solution, k, T(0));
-    double size = 0, before = std::numeric_limits<double>::infinity();
-    bool accurate = std::all_of(right, right + k, [](T value) { return value == 0; });
-    for (int round = 0; round < 8 && !accurate; ++round) {
-        double correction = 0;
-        size = 0;
-        for (Index i = 0; i < k; ++i) {
-            T sum = 0;
-            for (Index j = 0; j < k; ++j) sum += inverse[std::size_t(i * k + j)] * residual[std::size_t(j)];
-            solution[i] += sum;
-            correction = std::max(correction, std::fabs(double(sum)));
-            size = std::max(size, std::fabs(double(solution[i])));
-        }
+    if (std::all_of(right, right + k, [](T value) { return value == 0; })) return;
+    auto& [matrix, residual, correction] = scratch;
+    matrix.resize(std::size_t(k * (k + 1) / 2));
+    T* to = matrix.data();
+    for (Index i = 0; i < k; ++i) {
+        const T* row = encoder.gram_row(atoms[i]);
+        for (Index j = 0; j <= i; ++j) *to++ = row[atoms[j]];
+    }
+    double before = std::numeric_limits<double>::infinity();
+    bool accurate = false;
+    for (int round = 0; round < 8; ++round) {
+        residual.assign(right, right + k);
+        if (round > 0) add_product(matrix.data(), solution, T(-1), k, residual.data());
+        correction.assign(std::size_t(k), T(0));
+        add_product(inverse, residual.data(), T(1), k, correction.data());
+        for (Index i = 0; i < k; ++i) solution[i] += correction[std::size_t(i)];
+        const double moved = largest_size(correction.data(), k), size = largest_size(solution, k);
         // Each round makes the error smaller by the same factor, so this correction tells what is left.
-        const double left = round > 0 ? correction * std::min(1.0, correction / before) : correction;
+        const double left = round > 0 ? moved * std::min(1.0, moved / before) : moved;
         accurate = size > 0 && left <= 4 * double(std::numeric_limits<T>::epsilon()) * size;
-        if (!(correction <= before / 4)) break;
-        before = correction;
-        for (Index i = 0; i < k; ++i) {
-            T sum = right[i];
-            for (Index j = 0; j < k; ++j) sum -= matrix[std::size_t(i * k + j)] * solution[j];
-            residual[std::size_t(i)] = sum;
-        }
+        if (accurate || !(moved <= before / 4)) break;
+        before = moved;
     }
     if (!accurate) {
         const std::vector<T> exact = encoder.solve(atoms, k, right);

@@ -167,19 +167,18 @@ class Encoder {
     // β_Λ of the scaled problem from scratch in wider arithmetic, for active sets whose inverse is too inaccurate.
     std::vector<T> solve(const std::int32_t* active, Index k, const T* g) const { return solve_least_norm(problem(nullptr, 0), active, k, g); }
 
-    // M_ΛΛ in double or float, of the scaled problem.
-    T gram(Index i, Index j) const { return gram_row(i)[j]; }
-
-    // Atoms whose angle with an earlier one has at least this cosine, in magnitude unless codes are non-negative.
-    std::vector<std::int32_t> duplicates(double cosine) const;
-
-  private:
+    // A row of M, of the scaled problem.
     const T* gram_row(Index i) const {
         if constexpr (is_double)
             return gram_precise_.rows + i * gram_precise_.stride;
         else
             return gram_fast_.rows + i * gram_fast_.stride;
     }
+
+    // Atoms whose angle with an earlier one has at least this cosine, in magnitude unless codes are non-negative.
+    std::vector<std::int32_t> duplicates(double cosine) const;
+
+  private:
     template <class S>
     Solution<S> run(Room<S>& room, const Gram<S>& gram, const S* c, S lambda1, S scale, const Extremes<S>& extremes, Interrupt& interrupt) const;
     Code<T> finish(const T* x, double lambda1, double norm, Code<T> code, double magnitude, Scratch& scratch, Interrupt& interrupt) const;

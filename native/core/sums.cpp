@@ -91,10 +91,10 @@ void objectives(const Encoder<T>& encoder, const Supports& supports, const T* va
         for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
             double explained = 0;
             for (std::int64_t i = supports.indptr[r]; i < supports.indptr[r + 1]; ++i) {
+                const T* gram = encoder.gram_row(supports.indices[i]);
                 double row = 0;
-                for (std::int64_t k = supports.indptr[r]; k < i; ++k)
-                    row += double(encoder.gram(supports.indices[i], supports.indices[k])) * double(values[k]);
-                explained += double(values[i]) * (2 * row + double(encoder.gram(supports.indices[i], supports.indices[i])) * double(values[i]));
+                for (std::int64_t k = supports.indptr[r]; k < i; ++k) row += double(gram[supports.indices[k]]) * double(values[k]);
+                explained += double(values[i]) * (2 * row + double(gram[supports.indices[i]]) * double(values[i]));
             }
             out[r] = 0.5 * (squared_norm(x + r * m, m) - unit * explained);
         }
