@@ -3,41 +3,30 @@
 from __future__ import annotations
 
 import argparse
-import json
-import os
 import time
-from importlib.metadata import version
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import cpu_name
+from machine import heading, publish, stamp
 from taskdict.experiments.digits import parts, percent_wrong
 
 BATCH = 200
 CLASSES = 10
 
 
-def cost(digits: td.datasets.Digits, p: int, lambda1: float, n_threads: int, steps: int) -> dict:
+def cost(digits: td.datasets.Digits, p: int, n_directions: int | None, n_threads: int, steps: int) -> dict:
     """Time batches of ten models side by side, moved digits and all, and the products X·Dᵀ and D·Dᵀ after them."""
-    stream = td.streams.ImageStream(digits.images, digits.labels, shifts=4, random_state=0)
     times: list[float] = []
-    model = td.TaskDrivenClassifier(
-        p,
-        lambda1=lambda1,
-        nu=1e-5,
-        max_iter=steps,
-        learning_rate=1.0,
-        dictionary_init="classes",
-        random_state=0,
-        n_threads=n_threads,
-        callbacks=lambda progress: times.append(time.perf_counter()),
-    )
-    model.fit(stream)
+    model = classifier(p, 1.0, steps, 0, n_threads, lambda progress: times.append(time.perf_counter()))
+    images = td.ImageClassifier(model, shifts=8, n_directions=n_directions, random_state=0)
+    images.fit(digits.images, digits.labels)
     time.sleep(0.5)  # until the threads of BLAS sleep
-    X, D = stream.take(BATCH), model.components_[:p]
+    stream = td.streams.ImageStream(digits.images, shifts=8, directions=images.directions_, random_state=0)
+    X, D = stream.take(BATCH), images.classifier_.components_[:p]
     products = []
     with threadpool_limits(n_threads, user_api="blas"):
         for _ in range(100):
@@ -49,6 +38,7 @@ def cost(digits: td.datasets.Digits, p: int, lambda1: float, n_threads: int, ste
     floor = float(np.median(products))
     return {
         "p": p,
+        "directions": n_directions,
         "threads": n_threads,
         "ms": 1e3 * step,
         "products_ms": 1e3 * floor,
@@ -57,43 +47,60 @@ def cost(digits: td.datasets.Digits, p: int, lambda1: float, n_threads: int, ste
     }
 
 
-def progress(digits: td.datasets.Digits, learning_rate: str, steps: int, seed: int) -> dict:
+def progress(digits: td.datasets.Digits, rate: str, n_directions: int | None, steps: int, seed: int) -> dict:
     """Learn from all but the last 10,000 training digits with 100 atoms per class; return the error on those."""
     X, y, held, y_held = parts(digits, "validation", None)
     begin = time.monotonic()
-    classifier = td.TaskDrivenClassifier(
-        100,
-        lambda1=0.1,
+    model = td.ImageClassifier(
+        classifier(100, rate, steps, seed), shifts=8, n_directions=n_directions, random_state=seed
+    ).fit(X, y)
+    return {
+        "rate": rate,
+        "directions": n_directions,
+        "steps": steps,
+        "seed": seed,
+        "error": percent_wrong(model.decision_function(held), y_held),
+        "seconds": time.monotonic() - begin,
+    }
+
+
+def classifier(
+    p: int, rate: str | float, steps: int, seed: int, n_threads: int | None = None, callbacks: Callable | None = None
+) -> td.TaskDrivenClassifier:
+    return td.TaskDrivenClassifier(
+        p,
+        lambda1=0.075,
         nu=1e-5,
         max_iter=steps,
-        learning_rate=learning_rate,
+        learning_rate=rate,
         dictionary_init="classes",
         random_state=seed,
+        n_threads=n_threads,
+        callbacks=callbacks,
     )
-    model = td.ImageClassifier(classifier, shifts=4, random_state=seed).fit(X, y)
-    error = percent_wrong(model.decision_function(held), y_held)
-    return {"rate": learning_rate, "steps": steps, "seed": seed, "error": error, "seconds": time.monotonic() - begin}
 
 
 def table(result: dict) -> str:
-    lines = [f"{result['cpu']}, {result['cores']} cores; taskdict {result['taskdict']}, {result['date']}, "]
-    lines[0] += f"{result['seconds']:.0f} s; command: `{result['command']}`; MNIST, sha256 {result['data'][:16]}\n"
+    lines = [f"{heading(result)}; MNIST, sha256 {result['data'][:16]}\n"]
     if result["cost"]:
         lines.append(
-            "| ten models, batch of 200 | threads | ms per model | products, ms | ratio | 40,000 batches, min |"
+            "| ten models, batch of 200 | numbers per digit | threads | ms per model | products, ms | ratio "
+            "| 40,000 batches, min |"
         )
-        lines.append("|---|---|---|---|---|---|")
+        lines.append("|---|---|---|---|---|---|---|")
         for r in result["cost"]:
             numbers = f"{r['ms']:.2f} | {r['products_ms']:.2f} | {r['ratio']:.1f} | {r['minutes']:.0f}"
-            lines.append(f"| p = {r['p']} | {r['threads']} | {numbers} |")
+            lines.append(f"| p = {r['p']} | {r['directions'] or 784} | {r['threads']} | {numbers} |")
     if result["progress"]:
-        lines.append("\n| p = 100, λ1 = 0.1 | batches | errors on 10,000 held-out digits, % | s |")
-        lines.append("|---|---|---|---|")
-        cases = dict.fromkeys((r["rate"], r["steps"]) for r in result["progress"])
-        for rate, steps in cases:
-            rows = [r for r in result["progress"] if (r["rate"], r["steps"]) == (rate, steps)]
+        lines.append("\n| p = 100 | numbers per digit | batches | errors on 10,000 held-out digits, % | s |")
+        lines.append("|---|---|---|---|---|")
+        cases = dict.fromkeys((r["rate"], r["directions"], r["steps"]) for r in result["progress"])
+        for case in cases:
+            rows = [r for r in result["progress"] if (r["rate"], r["directions"], r["steps"]) == case]
+            rate, directions, steps = case
             errors = ", ".join(f"{r['error']:.2f}" for r in rows)
-            lines.append(f'| `learning_rate="{rate}"` | {steps:,} | {errors} | {rows[0]["seconds"]:.0f} |')
+            what = f'| `learning_rate="{rate}"` | {directions or 784} | {steps:,}'
+            lines.append(f"{what} | {errors} | {rows[0]['seconds']:.0f} |")
     return "\n".join(lines) + "\n"
 
 
@@ -110,29 +117,19 @@ def main() -> None:
     result: dict = {"cost": [], "progress": []}
     if options.only in (None, "cost"):
         for p in (50, 100, 200, 300):
-            for n_threads in (1, 2):
-                result["cost"].append(cost(digits, p, 0.1, n_threads, options.steps))
-                print(result["cost"][-1], flush=True)
+            for directions in (None, 200):
+                for n_threads in (1, 2):
+                    result["cost"].append(cost(digits, p, directions, n_threads, options.steps))
+                    print(result["cost"][-1], flush=True)
     if options.only in (None, "progress"):
-        for steps in (300, 1000):
-            for rate in ("auto", "adaptive"):
-                for seed in range(options.seeds):
-                    result["progress"].append(progress(digits, rate, steps, seed))
-                    print(result["progress"][-1], flush=True)
+        for rate, directions in (("auto", None), ("adaptive", None), ("adaptive", 200)):
+            for seed in range(options.seeds):
+                result["progress"].append(progress(digits, rate, directions, 1000, seed))
+                print(result["progress"][-1], flush=True)
     arguments = f" --only {options.only}" if options.only else ""
-    result |= {
-        "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
-        "taskdict": version("taskdict"),
-        "date": time.strftime("%Y-%m-%d"),
-        "seconds": time.monotonic() - begin,
-        "data": digits.sha256,
-        "command": f"python benchmarks/digits.py --steps {options.steps} --seeds {options.seeds}{arguments}",
-    }
-    print(table(result))
-    if options.output:
-        options.output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        options.output.with_suffix(".md").write_text(table(result))
+    command = f"python benchmarks/digits.py --steps {options.steps} --seeds {options.seeds}{arguments}"
+    result |= {**stamp(begin, command), "data": digits.sha256}
+    publish(result, table(result), options.output)
 
 
 if __name__ == "__main__":

@@ -1,8 +1,12 @@
-"""What the benchmarks ran on."""
+"""What the benchmarks ran on, and how their results are written."""
 
 from __future__ import annotations
 
+import json
+import os
 import platform
+import time
+from importlib.metadata import version
 from pathlib import Path
 
 
@@ -12,3 +16,31 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+def stamp(begin: float, command: str) -> dict:
+    """Return what a result needs beside its numbers; `begin` is when it was begun on the monotonic clock."""
+    return {
+        "cpu": cpu_name(),
+        "cores": len(os.sched_getaffinity(0)),
+        "taskdict": version("taskdict"),
+        "date": time.strftime("%Y-%m-%d"),
+        "seconds": time.monotonic() - begin,
+        "command": command,
+    }
+
+
+def heading(result: dict) -> str:
+    """Return the line above a table."""
+    return (
+        f"{result['cpu']}, {result['cores']} cores; taskdict {result['taskdict']}, {result['date']}, "
+        f"{result['seconds']:.0f} s; command: `{result['command']}`"
+    )
+
+
+def publish(result: dict, table: str, output: Path | None) -> None:
+    """Print a table, and write it and the result to <output>.md and <output>.json if wanted."""
+    print(table)
+    if output is not None:
+        output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
+        output.with_suffix(".md").write_text(table)

@@ -4,10 +4,8 @@ from __future__ import annotations
 
 import argparse
 import itertools
-import json
 import os
 import time
-from importlib.metadata import version
 from pathlib import Path
 
 import numpy as np
@@ -17,7 +15,7 @@ from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import cpu_name
+from machine import heading, publish, stamp
 from taskdict.constraints import UnitBall
 from taskdict.descent import Batch, Descent, LearningRate, Objective, Parameters, Sets
 from taskdict.gradients import Coding
@@ -148,8 +146,7 @@ def averaging() -> list[dict]:
 
 
 def table(result: dict) -> str:
-    lines = [f"{result['cpu']}, {result['cores']} cores; taskdict {result['taskdict']}, {result['date']}, "]
-    lines[0] += f"{result['seconds']:.0f} s; command: `{result['command']}`\n"
+    lines = [f"{heading(result)}\n"]
     if result["steps"]:
         lines.append(
             "| one step, batch of 200, float32 | threads | step / (X·Dᵀ and D·Dᵀ) | step, ms | products, ms | data |"
@@ -217,18 +214,8 @@ def main() -> None:
     if options.only in (None, "averaging"):
         result["averaging"] = averaging()
     arguments = f" --only {options.only}" if options.only else ""
-    result |= {
-        "cpu": cpu_name(),
-        "cores": len(os.sched_getaffinity(0)),
-        "taskdict": version("taskdict"),
-        "date": time.strftime("%Y-%m-%d"),
-        "seconds": time.monotonic() - begin,
-        "command": f"python benchmarks/task.py --repeats {options.repeats} --seeds {options.seeds}{arguments}",
-    }
-    print(table(result))
-    if options.output:
-        options.output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        options.output.with_suffix(".md").write_text(table(result))
+    result |= stamp(begin, f"python benchmarks/task.py --repeats {options.repeats} --seeds {options.seeds}{arguments}")
+    publish(result, table(result), options.output)
 
 
 if __name__ == "__main__":

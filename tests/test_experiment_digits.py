@@ -119,10 +119,13 @@ def test_a_model_that_is_gone(done, capsys):
     path = done / "models" / "supervised-p20-seed0.safetensors"
     path.rename(path.with_suffix(".kept"))
     try:
+        assert reproduce(done, *SMALL, "--recipe", "ours", "--bend", "0.3") == 0  # its picture is there
+        (done / "atoms-p20.png").unlink()
         assert reproduce(done, *SMALL, "--recipe", "ours", "--bend", "0.3") == 1
         assert "supervised-p20-seed0.json' to learn it again" in capsys.readouterr().err
     finally:
         path.with_suffix(".kept").rename(path)
+        assert reproduce(done, *SMALL, "--recipe", "ours", "--bend", "0.3") == 0
 
 
 def test_the_unsupervised_models_heed_all_settings():

@@ -7,7 +7,7 @@ then the models are learned again on all of it. The labels of the test set are u
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
 
@@ -20,7 +20,7 @@ from taskdict._normalise import unit_norm
 from taskdict.coding import sparse_encode
 from taskdict.descent import DivergedError
 from taskdict.estimators import DictionaryLearning, ImageClassifier, TaskDrivenClassifier
-from taskdict.experiments.runs import Json, Report, Run, Runner, environment, write_json
+from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record
 from taskdict.streams import ImageStream
 
 LAMBDA1 = tuple(round(0.15 + 0.025 * k, 3) for k in range(-3, 4))  # the paper's
@@ -132,18 +132,10 @@ def reproduce(
             runs.append(Run(f"supervised-p{p}-seed{seed}", {**mine, "kind": "supervised", **learning}, inputs))
             runs.append(Run(f"unsupervised-p{p}-seed{seed}", {**mine, "kind": "unsupervised", "start": start}, inputs))
     results = runner.results(runs)
-    record = {
-        "experiment": "digits",
-        "settings": asdict(settings),
-        "data": {"name": digits.name, "sha256": digits.sha256},
-        "chosen": {**chosen, "start": start},
-        "selection": selection,
-        "results": results,
-        "seconds": round(sum(run["seconds"] for run in [*selection, *results]), 1),
-        "environment": environment(),
-    }
-    write_json(folder / "record.json", record)
-    return record
+    data_set = {"name": digits.name, "sha256": digits.sha256}
+    return keep_record(
+        folder, "digits", settings, data_set, chosen={**chosen, "start": start}, selection=selection, results=results
+    )
 
 
 def select(

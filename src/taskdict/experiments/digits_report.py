@@ -110,13 +110,19 @@ def chosen_words(record: Json) -> str:
 
 
 def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
-    """Write for each size a picture of the atoms that each class uses most, one row per class."""
+    """Write for each size a picture of the atoms that each class uses most, one row per class.
+
+    A picture whose model is gone is left as it is, so that a folder without models can be added to.
+    """
     test = datasets.LOADERS[record["settings"]["data_set"]](data).test_images[:500]
     seed = record["settings"]["seeds"][0]
     paths = []
     for p in record["settings"]["sizes"]:
         name = f"supervised-p{p}-seed{seed}"
+        paths.append(folder / f"atoms-p{p}.png")
         if not (folder / "models" / f"{name}.safetensors").exists():
+            if paths[-1].exists():
+                continue
             run = str(folder / "runs" / f"{name}.json")
             raise RunError(f"the model {name!r} is gone: remove {run!r} to learn it again.")
         model = load(folder / "models" / f"{name}.safetensors")
@@ -127,7 +133,5 @@ def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
         for k in range(n_models):
             mine = slice(k * p, (k + 1) * p)
             rows.append(atoms[mine][most_used(codes[:, mine], min(p, ATOMS_SHOWN))])
-        path = folder / f"atoms-p{p}.png"
-        save_picture(mosaic(np.concatenate(rows), model.shape_, columns=min(p, ATOMS_SHOWN)), path)
-        paths.append(path)
+        save_picture(mosaic(np.concatenate(rows), model.shape_, columns=min(p, ATOMS_SHOWN)), paths[-1])
     return paths

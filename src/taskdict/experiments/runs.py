@@ -18,7 +18,7 @@ import sys
 import time
 import traceback
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from importlib.metadata import version
 from pathlib import Path
@@ -231,6 +231,35 @@ class Display:
             file=self._file,
             flush=True,
         )
+
+
+def keep_record(folder: Path, experiment: str, settings: Any, data: Json, **found: Any) -> Json:
+    """Write what an experiment has found to ``record.json``, and return it.
+
+    Parameters
+    ----------
+    folder : Path
+        Of the experiment.
+    experiment : str
+        Its name.
+    settings : dataclass
+        What it is.
+    data : dict
+        Name and digest of the data.
+    **found : anything that JSON can hold
+        What was found; lists are results of runs, whose seconds are added up.
+    """
+    seconds = sum(run["seconds"] for runs in found.values() if isinstance(runs, list) for run in runs)
+    record = {
+        "experiment": experiment,
+        "settings": asdict(settings),
+        "data": data,
+        **found,
+        "seconds": round(seconds, 1),
+        "environment": environment(),
+    }
+    write_json(folder / "record.json", record)
+    return record
 
 
 def environment() -> Json:

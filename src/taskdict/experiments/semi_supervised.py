@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from taskdict import datasets
 from taskdict.estimators import ImageClassifier, TaskDrivenClassifier
 from taskdict.experiments.digits import n_directions, parts, percent_wrong
-from taskdict.experiments.runs import Json, Report, Run, Runner, environment, write_json
+from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record, write_json
 from taskdict.progress import Progress
 
 RECIPES: dict[str, Json] = {
@@ -62,21 +62,7 @@ def reproduce(
     n_threads: int | None = None,
     file: TextIO | None = None,
 ) -> Json:
-    """Do the experiment, or what is left of it, and return its record, which is also written to ``record.json``.
-
-    Parameters
-    ----------
-    settings : Settings
-        What to do.
-    folder : Path
-        Where the record, the results of all runs and the checkpoints go.
-    data : str or None
-        Folder with the data sets, see :mod:`taskdict.datasets`.
-    n_threads : int or None
-        Cores to use.
-    file : file or None
-        Where to show progress.
-    """
+    """Do the experiment, or what is left of it, and return its record; arguments as in :func:`digits.reproduce`."""
     digits = datasets.LOADERS[settings.data_set](data)
     common = {key: value for key, value in asdict(settings).items() if key not in ("labels", "draws", "recipe")}
     common |= RECIPES[settings.recipe] | {"n_directions": n_directions(settings.recipe, digits)}
@@ -86,16 +72,8 @@ def reproduce(
         for n in settings.labels
     ]
     results = Runner(folder, work, n_threads, file).results(runs)
-    record = {
-        "experiment": "digits, semi-supervised",
-        "settings": asdict(settings),
-        "data": {"name": digits.name, "sha256": digits.sha256},
-        "results": results,
-        "seconds": round(sum(run["seconds"] for run in results), 1),
-        "environment": environment(),
-    }
-    write_json(folder / "record.json", record)
-    return record
+    data_set = {"name": digits.name, "sha256": digits.sha256}
+    return keep_record(folder, "digits, semi-supervised", settings, data_set, results=results)
 
 
 def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
