@@ -7,6 +7,7 @@
 #include "core/adjoint.hpp"
 #include "core/atoms.hpp"
 #include "core/batch.hpp"
+#include "core/halftone.hpp"
 #include "core/sums.hpp"
 
 namespace nb = nanobind;
@@ -197,6 +198,19 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
             shorten_rows(rows.data(), Index(rows.shape(0)), Index(rows.shape(1)), positive);
         },
         nb::arg("rows").noconvert(), nb::arg("positive"));
+    module.def(
+        "diffuse_errors",
+        [](Writable<T> pixels, List<std::int64_t> down, List<std::int64_t> right, List<double> share) {
+            require(down.shape(0) == right.shape(0) && down.shape(0) == share.shape(0));
+            std::vector<Tap> taps(down.shape(0));
+            for (std::size_t k = 0; k < taps.size(); ++k) {
+                taps[k] = {Index(down.data()[k]), Index(right.data()[k]), share.data()[k]};
+                require(taps[k].down > 0 || (taps[k].down == 0 && taps[k].right > 0));
+            }
+            const nb::gil_scoped_release release;
+            diffuse_errors(pixels.data(), Index(pixels.shape(0)), Index(pixels.shape(1)), taps.data(), Index(taps.size()));
+        },
+        nb::arg("pixels").noconvert(), nb::arg("down"), nb::arg("right"), nb::arg("share"));
     module.def(
         "update_atoms",
         [](Writable<T> atoms, Contiguous<T> A, Contiguous<T> B, bool positive, int n_threads) {

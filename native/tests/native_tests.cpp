@@ -5,6 +5,7 @@
 #include "../core/adjoint.hpp"
 #include "../core/atoms.hpp"
 #include "../core/batch.hpp"
+#include "../core/halftone.hpp"
 #include "../core/sums.hpp"
 
 using namespace taskdict;
@@ -202,6 +203,20 @@ void test_bad_signal() {
     check(row == 321, "bad signal", "float");
 }
 
+template <class T>
+void test_halftone() {
+    const Tap taps[] = {{0, 1, 7.0 / 16}, {1, -1, 3.0 / 16}, {1, 0, 5.0 / 16}, {1, 1, 1.0 / 16}};
+    for (const Index width : {1, 2, 33}) {
+        std::vector<T> pixels(std::size_t(40 * width), T(0.25));
+        diffuse_errors(pixels.data(), 40, width, taps, 4);
+        double total = 0;
+        bool binary = true;
+        for (const T pixel : pixels) total += double(pixel), binary = binary && (pixel == 0 || pixel == 1);
+        check(binary, "halftone has two values", type_name<T>);
+        if (width == 33) check(std::fabs(total / double(pixels.size()) - 0.25) < 0.01, "halftone keeps the average", type_name<T>);
+    }
+}
+
 }  // namespace
 
 int main() {
@@ -215,6 +230,8 @@ int main() {
     test_team();
     test_interrupt();
     test_bad_signal();
+    test_halftone<float>();
+    test_halftone<double>();
     std::printf("%s: %d passed, %d failed\n", instruction_set().name, passed, failed);
     return failed > 0;
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -140,3 +141,9 @@ def shorten_rows(rows: Floats, positive: bool) -> None:
 def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:
     """Move each atom in place to the minimiser of ½ tr(DᵀD A) − tr(DᵀB) in its constraint set, one after the other."""
     _core.update_atoms(dictionary, A, B, positive, n_threads)
+
+
+def diffuse_errors(pixels: Floats, taps: Sequence[tuple[int, int, float]]) -> None:
+    """Replace pixels, values from 0 to 1, by 0 or 1; each hands on shares of its error to (down, right) of it."""
+    down, right, share = zip(*taps, strict=True)
+    _core.diffuse_errors(pixels, np.array(down, np.int64), np.array(right, np.int64), np.array(share, np.float64))

@@ -1,0 +1,1 @@
+"""Whole pictures: patches of them, what damages them, and their restoration."""

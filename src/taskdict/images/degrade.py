@@ -1,0 +1,176 @@
+"""What damages pictures: halftoning, noise, blur, fewer pixels, missing pixels, JPEG.
+
+Each function takes a picture (grey or colour; uint8, uint16, bool, or floats from 0 to 1) and returns one of the same
+dtype. Any function that does so can be used in their place. To add one, write such a function; if the command line is
+to know it, add it to `DEGRADATIONS`.
+"""
+
+from __future__ import annotations
+
+import io
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.ndimage import gaussian_filter
+from sklearn.utils import check_random_state
+
+from taskdict._native import diffuse_errors
+from taskdict._validation import check_count
+from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
+
+Picture = NDArray[Any]
+Tap = tuple[int, int, float]  # pixels down, pixels to the right, share of the error
+
+_FLOYD_STEINBERG: tuple[Tap, ...] = ((0, 1, 7 / 16), (1, -1, 3 / 16), (1, 0, 5 / 16), (1, 1, 1 / 16))
+_JARVIS: tuple[Tap, ...] = tuple(
+    (down, right, share / 48)
+    for down, shares in enumerate(((0, 0, 0, 7, 5), (3, 5, 7, 5, 3), (1, 3, 5, 3, 1)))
+    for right, share in enumerate(shares, start=-2)
+    if share > 0
+)
+
+
+def floyd_steinberg(image: Any) -> Picture:
+    """Return a halftone by error diffusion as Floyd and Steinberg have it: 7, 3, 5 and 1 sixteenths.
+
+    Pixels become black or white, row by row from left to right; the error of each goes to its neighbours to come. The
+    channels of a colour picture are halftones each.
+    """
+    return _by_channel(image, lambda channel: _diffused(channel, _FLOYD_STEINBERG))
+
+
+def jarvis(image: Any) -> Picture:
+    """Return a halftone by error diffusion as Jarvis, Judice and Ninke have it, over twelve neighbours."""
+    return _by_channel(image, lambda channel: _diffused(channel, _JARVIS))
+
+
+def ordered_dither(image: Any, size: int = 8) -> Picture:
+    """Return a halftone whose pixels are white above the thresholds of a Bayer matrix, which is repeated.
+
+    Parameters
+    ----------
+    image : array
+        A picture.
+    size : int
+        Of the matrix: a power of two.
+    """
+    size = check_count("size", size)
+    if size & (size - 1):
+        raise ValueError(f"size must be a power of two, got {size}.")
+    bayer = np.zeros((1, 1))
+    while len(bayer) < size:
+        bayer = np.block([[4 * bayer, 4 * bayer + 2], [4 * bayer + 3, 4 * bayer + 1]])
+
+    def dithered(channel: Floats) -> Floats:
+        height, width = channel.shape
+        repeats = (-(-height // size), -(-width // size))
+        thresholds = np.tile((bayer + 0.5) / size**2, repeats)[:height, :width]
+        return (channel > thresholds).astype(channel.dtype)
+
+    return _by_channel(image, dithered)
+
+
+def gaussian_noise(image: Any, sigma: float = 0.1, random_state: Any = None) -> Picture:
+    """Return a picture with noise of standard deviation `sigma`, as a share of the range."""
+    rng = check_random_state(random_state)
+    return _as_a_whole(image, lambda values: values + _positive("sigma", sigma) * rng.standard_normal(values.shape))
+
+
+def blur(image: Any, sigma: float = 1.5) -> Picture:
+    """Return a picture blurred by a bell of standard deviation `sigma` pixels; edges are mirrored."""
+    sigma = _positive("sigma", sigma)
+    return _by_channel(image, lambda channel: gaussian_filter(channel, sigma, mode="reflect"))
+
+
+def downsample(image: Any, factor: int = 2) -> Picture:
+    """Return a picture with a `factor` fewer pixels along each side, by bicubic interpolation that avoids aliasing."""
+    factor = check_count("factor", factor)
+    height, width = check_picture(image).shape[:2]
+    if min(height, width) < factor:
+        raise ValueError(f"image must be at least factor={factor} pixels high and wide, got {height} by {width}.")
+    return resize(image, height // factor, width // factor)
+
+
+def missing_pixels(image: Any, fraction: float = 0.5, random_state: Any = None) -> Picture:
+    """Return a picture of which a fraction of the pixels, at random places, is black."""
+    if not 0 <= fraction <= 1:
+        raise ValueError(f"fraction must be from 0 to 1, got {fraction}.")
+    image = check_picture(image)
+    lost = check_random_state(random_state).random_sample(image.shape[:2]) < fraction
+    damaged: Picture = image.copy()
+    damaged[lost] = 0
+    return damaged
+
+
+def jpeg(image: Any, quality: int = 10) -> Picture:
+    """Return what is left of a picture after JPEG compression of a quality from 1 to 95; needs Pillow."""
+    from PIL import Image
+
+    quality = check_count("quality", quality)
+    image = check_picture(image)
+    shown = from_unit(to_unit(image), np.dtype(np.uint8))
+    if shown.ndim == 3 and shown.shape[2] == 1:
+        shown = shown[:, :, 0]
+    with io.BytesIO() as file:
+        Image.fromarray(shown).save(file, "JPEG", quality=quality)
+        file.seek(0)
+        read = np.asarray(Image.open(file))
+    return from_unit(to_unit(read), image.dtype).reshape(image.shape)
+
+
+DEGRADATIONS: dict[str, Callable[..., Picture]] = {
+    "floyd-steinberg": floyd_steinberg,
+    "jarvis": jarvis,
+    "ordered": ordered_dither,
+    "noise": gaussian_noise,
+    "blur": blur,
+    "downsample": downsample,
+    "missing": missing_pixels,
+    "jpeg": jpeg,
+}
+
+
+def resize(image: Any, height: int, width: int) -> Picture:
+    """Return a picture of another size, by bicubic interpolation; needs Pillow."""
+    from PIL import Image
+
+    def resized(channel: Floats) -> Floats:
+        small = Image.fromarray(np.ascontiguousarray(channel, np.float32)).resize(
+            (width, height), Image.Resampling.BICUBIC
+        )
+        return np.asarray(small, channel.dtype)
+
+    return _by_channel(image, resized)
+
+
+def _diffused(channel: Floats, taps: Sequence[Tap]) -> Floats:
+    halftone: Floats = channel.copy()
+    diffuse_errors(halftone, taps)
+    return halftone
+
+
+def _as_a_whole(image: Any, function: Callable[[Floats], Floats]) -> Picture:
+    """Return what a function of values from 0 to 1 makes of a picture."""
+    image = check_picture(image)
+    values = to_unit(image)
+    return from_unit(np.asarray(function(values), values.dtype), image.dtype)
+
+
+def _by_channel(image: Any, function: Callable[[Floats], Floats]) -> Picture:
+    """Return what a function of one channel, values from 0 to 1, makes of each channel of a picture."""
+
+    def each(values: Floats) -> Floats:
+        if values.ndim == 2:
+            return function(np.ascontiguousarray(values))
+        channels = [function(np.ascontiguousarray(values[:, :, k])) for k in range(values.shape[2])]
+        return np.stack(channels, axis=2)
+
+    return _as_a_whole(image, each)
+
+
+def _positive(name: str, value: float) -> float:
+    if not 0 < value < np.inf:
+        raise ValueError(f"{name} must be a positive number, got {value!r}.")
+    return value

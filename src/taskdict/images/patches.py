@@ -1,0 +1,225 @@
+"""Pictures as patches: random pairs to learn from, and all overlapping patches of a picture to restore it."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.utils import check_random_state
+
+from taskdict._validation import check_count
+from taskdict.images.pixels import Floats, check_picture, to_unit
+from taskdict.streams._base import State, Stream, check_state
+from taskdict.streams._stored import Order
+
+_AHEAD = 4096  # patches that are read at once
+AT_ONCE = 16_384  # patches of a picture that are in memory at once, about
+
+
+class PatchPairs(Stream):
+    """Patches of damaged pictures, as signals, with the same patches of the clean ones, as targets.
+
+    A round gives every patch of every picture once, in random order; none is stored. Values are from 0 to 1, and the
+    mean of each channel of a damaged patch is subtracted from both.
+
+    Parameters
+    ----------
+    damaged, clean : sequence of arrays of shape (height, width) or (height, width, channels)
+        Pictures of the same sizes, all grey or all with as many channels.
+    patch_size : int
+        Height and width of a patch.
+    random_state : int, RandomState or None, default=None
+        Seed of the order.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> from taskdict.images import degrade
+    >>> from taskdict.images.patches import PatchPairs
+    >>> clean = np.linspace(0, 1, 30 * 40).reshape(30, 40)
+    >>> pairs = PatchPairs([degrade.floyd_steinberg(clean)], [clean], 10, random_state=0)
+    >>> pairs.n_signals
+    651
+    >>> X, y = pairs.take_pairs(200)
+    >>> X.shape, y.shape
+    ((200, 100), (200, 100))
+    """
+
+    n_signals: int
+    has_targets = True
+
+    def __init__(
+        self, damaged: Sequence[Any], clean: Sequence[Any], patch_size: int, *, random_state: Any = None
+    ) -> None:
+        super().__init__()
+        self.patch_size = check_count("patch_size", patch_size)
+        self._pairs = [
+            (check_channels(bad, f"damaged[{k}]"), check_channels(good, f"clean[{k}]"))
+            for k, (bad, good) in enumerate(zip(damaged, clean, strict=True))
+        ]
+        if not self._pairs:
+            raise ValueError("clean must have at least one picture.")
+        for k, (bad, good) in enumerate(self._pairs):
+            if bad.shape != good.shape:
+                raise ValueError(f"damaged[{k}] has shape {bad.shape}, but clean[{k}] has {good.shape}.")
+            if bad.shape[2] != self._pairs[0][0].shape[2]:
+                raise ValueError("clean must have pictures that are all grey, or all with as many channels.")
+        self._columns = [max(0, bad.shape[1] - self.patch_size + 1) for bad, _ in self._pairs]
+        rows = [max(0, bad.shape[0] - self.patch_size + 1) for bad, _ in self._pairs]
+        self._starts = np.cumsum([0, *(r * c for r, c in zip(rows, self._columns, strict=True))])
+        self.n_signals = int(self._starts[-1])
+        if self.n_signals == 0:
+            raise ValueError(f"all pictures are smaller than a patch of {self.patch_size} by {self.patch_size}.")
+        self._order = Order(self.n_signals, int(check_random_state(random_state).randint(2**31 - 1)))
+        self._position = 0  # patches given since the beginning
+        self._ahead: tuple[int, Floats, Floats] | None = None  # where patches that were read begin, and those
+        self._last = np.empty((0, 1), np.float32)
+
+    def _read(self, n: int) -> Floats:
+        signals, targets = [], []
+        end = self._position + n
+        while self._position < end:
+            block, start = divmod(self._position, _AHEAD)
+            if self._ahead is None or self._ahead[0] != block:
+                self._ahead = block, *self._patches(self._order.rows(block * _AHEAD, _AHEAD))
+            part = slice(start, start + end - self._position)
+            signals.append(self._ahead[1][part])
+            targets.append(self._ahead[2][part])
+            self._position += len(signals[-1])
+        self._last = np.concatenate(targets)
+        return np.concatenate(signals)
+
+    def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return the damaged and the clean patches of these numbers."""
+        size = self.patch_size
+        shape = (len(chosen), size, size, self._pairs[0][0].shape[2])
+        X, y = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        of = np.searchsorted(self._starts, chosen, side="right") - 1
+        for k in np.unique(of):
+            mine = np.flatnonzero(of == k)
+            row, column = np.divmod(chosen[mine] - self._starts[k], self._columns[k])
+            for picture, patches in zip(self._pairs[k], (X, y), strict=True):
+                windows = np.lib.stride_tricks.sliding_window_view(picture, (size, size), axis=(0, 1))
+                patches[mine] = to_unit(windows[row, column].transpose(0, 2, 3, 1))
+        mean = X.mean(axis=(1, 2), keepdims=True)
+        return (X - mean).reshape(len(X), -1), (y - mean).reshape(len(y), -1)
+
+    def _last_targets(self) -> Floats:
+        return self._last
+
+    def reads_like(self, state: State | None) -> bool:
+        """Return whether the seed and the number of patches are the same."""
+        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._order.seed, self.n_signals)
+
+    def state(self) -> State:
+        """Return the seed, and how many patches have been given."""
+        return {"kind": "patches", "n_signals": self.n_signals, "seed": self._order.seed, "position": self._position}
+
+    def restore(self, state: State) -> None:
+        """Go to where a stream of the same pictures was when `state` was taken; its seed becomes this one's."""
+        check_state(state, "patches", ("n_signals", "seed", "position"))
+        if state["n_signals"] != self.n_signals:
+            raise ValueError(
+                f"state belongs to a stream of {state['n_signals']} patches, but this one has {self.n_signals}: "
+                "restore it on a stream of the same pictures and patch size."
+            )
+        self._order, self._position, self._ahead = Order(self.n_signals, state["seed"]), state["position"], None
+
+
+def map_patches(
+    image: NDArray[Any],
+    size: int,
+    function: Callable[[Floats], Floats],
+    *,
+    stride: int = 1,
+    at_once: int = AT_ONCE,
+    report: Callable[[int, int], None] = lambda done, total: None,
+) -> Floats:
+    """Return the average, at each pixel, of what a function makes of all patches that cover it.
+
+    Parameters
+    ----------
+    image : array of shape (height, width, channels)
+        A picture that is at least as large as a patch.
+    size : int
+        Height and width of a patch.
+    function : callable
+        Maps patches of shape (n, size * size * channels), float32, to patches of the same shape.
+    stride : int
+        Pixels between neighbouring patches, at most their size; the last row and the last column of patches always touch the edge.
+    at_once : int
+        How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
+        patches in all.
+    report : callable
+        Called with the number of patches that are done, and of all.
+
+    Returns
+    -------
+    array of the shape of the picture, float32
+    """
+    height, width, channels = image.shape
+    if not 1 <= stride <= size:
+        raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
+    if min(height, width) < size:
+        raise ValueError(f"image must be at least as large as a patch of {size} by {size}, got {height} by {width}.")
+    down, right = _positions(height, size, stride), _positions(width, size, stride)
+    rows_at_once = max(1, at_once // len(right))
+    result = np.empty(image.shape, np.float32)
+    sums, counts = np.zeros((0, width, channels), np.float32), np.zeros(0, np.float32)
+    weights = _cover(right, size, width)  # of a column of pixels
+    finished = 0  # rows of pixels
+    for k in range(0, len(down), rows_at_once):
+        rows = down[k : k + rows_at_once]
+        values = np.asarray(function(_cut(image, size, rows, right)), np.float32).reshape(
+            len(rows), len(right), size, size, channels
+        )
+        missing = rows[-1] + size - finished - len(sums)
+        sums = np.concatenate([sums, np.zeros((missing, width, channels), np.float32)])
+        counts = np.concatenate([counts, np.zeros(missing, np.float32)])
+        for i in range(size):
+            counts[rows - finished + i] += 1
+            for j in range(size):
+                _add(sums, rows - finished + i, right + j, values[:, :, i, j])
+        report((k + len(rows)) * len(right), len(down) * len(right))
+        until = height if k + rows_at_once >= len(down) else int(down[k + rows_at_once])
+        ready = until - finished
+        result[finished:until] = sums[:ready] / (counts[:ready, None] * weights)[:, :, None]
+        sums, counts, finished = sums[ready:], counts[ready:], until
+    return result
+
+
+def check_channels(image: Any, name: str = "image") -> NDArray[Any]:
+    """Return a picture with an axis for its channels, also if it is grey."""
+    image = check_picture(image, name)
+    with_channels: NDArray[Any] = image[:, :, None] if image.ndim == 2 else image
+    return with_channels
+
+
+def _cut(image: NDArray[Any], size: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
+    """Return the patches whose corners are at these rows and columns."""
+    windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(0, 1))
+    patches = windows[rows[:, None], columns].transpose(0, 1, 3, 4, 2)
+    return to_unit(patches).astype(np.float32, copy=False).reshape(len(rows) * len(columns), -1)
+
+
+def _positions(length: int, size: int, stride: int) -> NDArray[np.int64]:
+    """Return where patches begin along a side."""
+    return np.unique([*range(0, length - size, stride), length - size]).astype(np.int64)
+
+
+def _cover(starts: NDArray[np.int64], size: int, length: int) -> NDArray[np.float32]:
+    """Return how many patches cover each pixel along a side."""
+    count = np.zeros(length, np.float32)
+    for i in range(size):
+        count[starts + i] += 1
+    return count
+
+
+def _add(sums: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Floats) -> None:
+    """Add values at rows and columns, all different; next to each other they need no list."""
+    if len(rows) == rows[-1] - rows[0] + 1 and len(columns) == columns[-1] - columns[0] + 1:
+        sums[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] += values
+    else:
+        sums[np.ix_(rows, columns)] += values
