@@ -65,8 +65,10 @@ Supports supports_of(const List<std::int64_t>& indptr, const List<std::int32_t>&
 template <class T>
 void bind(nb::module_& module, const char* encoder_name, const char* codes_name) {
     nb::class_<Codes<T>>(module, codes_name).def(nb::init<bool>(), nb::arg("keep_factors")).def("release", [](Codes<T>& codes) {
-        return nb::make_tuple(hand_over(codes.values), hand_over(codes.indices), hand_over(codes.indptr), hand_over(codes.status),
-                              hand_over(codes.kkt), hand_over(codes.steps), hand_over(codes.factors));
+        const nb::object released = nb::make_tuple(hand_over(codes.values), hand_over(codes.indices), hand_over(codes.indptr),
+                                                   hand_over(codes.status), hand_over(codes.kkt), hand_over(codes.steps), hand_over(codes.factors));
+        codes.indptr.append(&codes.first, 1);  // empty again, and ready for more
+        return released;
     });
 
     nb::class_<Encoder<T>>(module, encoder_name)

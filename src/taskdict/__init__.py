@@ -2,7 +2,7 @@
 
 from importlib.metadata import version as _version
 
-from taskdict import constraints, datasets, losses, streams
+from taskdict import constraints, datasets, images, losses, streams
 from taskdict.coding import Report, Status, sparse_encode
 from taskdict.descent import DivergedError
 from taskdict.estimators import (
@@ -12,8 +12,9 @@ from taskdict.estimators import (
     TaskDrivenClassifier,
     TaskDrivenRegressor,
     UnitNorm,
-    load,
 )
+from taskdict.images import ImageRestorer
+from taskdict.loading import load
 from taskdict.progress import Progress, ProgressLine
 from taskdict.storage import ModelFileError
 from taskdict.streams import stream
@@ -25,6 +26,7 @@ __all__ = [
     "DictionaryLearning",
     "DivergedError",
     "ImageClassifier",
+    "ImageRestorer",
     "ModelFileError",
     "Progress",
     "ProgressLine",
@@ -37,6 +39,7 @@ __all__ = [
     "__version__",
     "constraints",
     "datasets",
+    "images",
     "load",
     "losses",
     "sparse_encode",

@@ -1,10 +1,5 @@
 """scikit-learn estimators on top of the core."""
 
-import os
-from typing import Any
-
-from taskdict import storage
-from taskdict.estimators._base import DictionaryEstimator
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.image_classifier import ImageClassifier
 from taskdict.estimators.sparse_coder import SparseCoder
@@ -18,43 +13,4 @@ __all__ = [
     "TaskDrivenClassifier",
     "TaskDrivenRegressor",
     "UnitNorm",
-    "load",
 ]
-
-_CLASSES: dict[str, type[DictionaryEstimator] | type[ImageClassifier]] = {
-    cls.__name__: cls
-    for cls in (DictionaryLearning, ImageClassifier, SparseCoder, TaskDrivenClassifier, TaskDrivenRegressor)
-}
-
-
-def load(path: str | os.PathLike[str]) -> Any:
-    """Read a model that its method ``save`` has written.
-
-    Only numbers and text are read: nothing in the file is executed.
-
-    Parameters
-    ----------
-    path : str or path
-        Name of the file.
-
-    Returns
-    -------
-    estimator
-        The fitted model, as it was saved.
-
-    Raises
-    ------
-    ModelFileError
-        If the file is not a model, of a format that this version does not know, cut short, damaged, or changed.
-    """
-    arrays, document = storage.read(path)
-    kind = _CLASSES.get(str(document.get("class")))
-    if kind is None:
-        raise storage.ModelFileError(
-            f"{os.fspath(path)!r} holds a {document.get('class')!r}, which this version of taskdict does not know; it "
-            f"was written by version {document.get('taskdict')!r}."
-        )
-    try:
-        return kind._from_file(arrays, document)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise storage.ModelFileError(f"{os.fspath(path)!r} is not a sound model: {error}.") from None

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 
 from taskdict import datasets
-from taskdict.estimators import load
 from taskdict.experiments import digits, semi_supervised
 from taskdict.experiments.pictures import mosaic, most_used, plot_semi_supervised, save_picture
 from taskdict.experiments.runs import Json, RunError, write_text
 from taskdict.experiments.tables import digits_table, semi_supervised_table
+from taskdict.loading import load
 
 ATOMS_SHOWN = 30  # of each class
 

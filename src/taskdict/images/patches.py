@@ -66,6 +66,7 @@ class PatchPairs(Stream):
                 raise ValueError(f"damaged[{k}] has shape {bad.shape}, but clean[{k}] has {good.shape}.")
             if bad.shape[2] != self._pairs[0][0].shape[2]:
                 raise ValueError("clean must have pictures that are all grey, or all with as many channels.")
+        self.n_channels = self._pairs[0][0].shape[2]
         self._columns = [max(0, bad.shape[1] - self.patch_size + 1) for bad, _ in self._pairs]
         rows = [max(0, bad.shape[0] - self.patch_size + 1) for bad, _ in self._pairs]
         self._starts = np.cumsum([0, *(r * c for r, c in zip(rows, self._columns, strict=True))])
@@ -94,7 +95,7 @@ class PatchPairs(Stream):
     def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return the damaged and the clean patches of these numbers."""
         size = self.patch_size
-        shape = (len(chosen), size, size, self._pairs[0][0].shape[2])
+        shape = (len(chosen), size, size, self.n_channels)
         X, y = np.empty(shape, np.float32), np.empty(shape, np.float32)
         of = np.searchsorted(self._starts, chosen, side="right") - 1
         for k in np.unique(of):
@@ -148,7 +149,8 @@ def map_patches(
     function : callable
         Maps patches of shape (n, size * size * channels), float32, to patches of the same shape.
     stride : int
-        Pixels between neighbouring patches, at most their size; the last row and the last column of patches always touch the edge.
+        Pixels between neighbouring patches, at most their size; the last row and column of patches always touch the
+        edge.
     at_once : int
         How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
         patches in all.

@@ -1,0 +1,310 @@
+"""Restoration of whole pictures: a nonlinear mapping of damaged to clean patches, learned from examples."""
+
+from __future__ import annotations
+
+import math
+import os
+from collections.abc import Callable, Sequence
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+from sklearn.base import BaseEstimator
+from sklearn.utils.validation import check_is_fitted
+
+from taskdict import storage
+from taskdict._native import Encoder, decode
+from taskdict._threads import resolve_threads
+from taskdict._validation import check_count, check_penalty
+from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators.task_driven import TaskDrivenRegressor
+from taskdict.images.degrade import resize
+from taskdict.images.patches import PatchPairs, check_channels, map_patches
+from taskdict.images.pixels import Floats, check_picture, from_unit
+
+Picture = NDArray[Any]
+
+
+class ImageRestorer(BaseEstimator):  # type: ignore[misc]
+    """Restore pictures that were damaged in a way which need not be known, from examples (paper, Section 5.3).
+
+    A patch x of a damaged picture has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the
+    restored patch is Wα. D and W are learned together from pairs of damaged and clean patches: they minimise the
+    average of ½‖y − Wα‖² plus nu/2 ‖W‖² (``eq:regression``). A picture is restored by the average of all its
+    overlapping patches. Values are from 0 to 1, and the mean of a damaged patch is subtracted from both patches of a
+    pair, so λ1 is about values with a mean of zero.
+
+    Parameters
+    ----------
+    patch_size : int, default=10
+        Height and width of a patch.
+    n_components : int, default=500
+        Number of atoms.
+    lambda1 : float, default=0.6
+        Weight of the ℓ1 norm of the codes. The paper's value for halftones is the default; it goes with the contrast
+        of the damaged patches.
+    lambda2 : float, default=0.0
+        Weight of the squared ℓ2 norm of the codes.
+    nu : float, default=0.0
+        Weight of the squared norm of W.
+    upscale : int, default=1
+        Damaged pictures are first made larger by this factor, by bicubic interpolation: 2 for super-resolution from
+        half as many pixels along each side.
+    n_passes : float, default=2.0
+        How often all patches are learned from.
+    max_iter : int or None, default=None
+        Number of batches, in place of `n_passes`.
+    batch_size : int, default=200
+        Patches per batch.
+    learning_rate : "auto", "adaptive" or float, default="auto"
+        As in :class:`taskdict.TaskDrivenRegressor`.
+    checkpoint : path or None, default=None
+        A file that the state of the training is written to every 20 seconds. If the training is stopped, even killed,
+        the same call goes on from there.
+    random_state : int, RandomState or None, default=None
+        Seed of all random choices.
+    n_threads : int or None, default=None
+        Threads to use; None is every core this process may use.
+    verbose : int, default=0
+        With 1 or more, a line on standard error shows the progress of `fit`.
+    callbacks : callable, list of callables or None, default=None
+        Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True.
+
+    Attributes
+    ----------
+    regressor_ : TaskDrivenRegressor
+        What has learned to restore a patch.
+    channels_ : int
+        Channels of the pictures learned from. A model of one channel restores the channels of a picture one by one.
+    """
+
+    regressor_: TaskDrivenRegressor
+
+    def __init__(
+        self,
+        patch_size: int = 10,
+        n_components: int = 500,
+        *,
+        lambda1: float = 0.6,
+        lambda2: float = 0.0,
+        nu: float = 0.0,
+        upscale: int = 1,
+        n_passes: float = 2.0,
+        max_iter: int | None = None,
+        batch_size: int = 200,
+        learning_rate: Any = "auto",
+        checkpoint: Any = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callbacks: Any = None,
+    ) -> None:
+        self.patch_size = patch_size
+        self.n_components = n_components
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.nu = nu
+        self.upscale = upscale
+        self.n_passes = n_passes
+        self.max_iter = max_iter
+        self.batch_size = batch_size
+        self.learning_rate = learning_rate
+        self.checkpoint = checkpoint
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callbacks = callbacks
+
+    def fit(self, images: Sequence[Any], *, degrade: Callable[[Any], Any] | None = None) -> Self:
+        """Learn from examples.
+
+        Parameters
+        ----------
+        images : sequence of pairs of arrays, or sequence of arrays
+            Pairs (damaged, clean) of pictures of the same size, or smaller by `upscale`; or, with `degrade`, clean
+            pictures. Shape (height, width) or (height, width, channels); uint8, uint16, bool, or floats from 0 to 1.
+        degrade : callable or None, default=None
+            What damages a picture, such as those of :mod:`taskdict.images.degrade`.
+
+        Returns
+        -------
+        self : ImageRestorer
+        """
+        self._check_parameters()
+        damaged, clean = self._pairs(images, degrade)
+        pairs = PatchPairs(damaged, clean, self.patch_size, random_state=self.random_state)
+        max_iter = self.max_iter
+        if max_iter is None:
+            max_iter = math.ceil(self.n_passes * pairs.n_signals / self.batch_size)
+        regressor = TaskDrivenRegressor(
+            self.n_components,
+            lambda1=self.lambda1,
+            lambda2=self.lambda2,
+            nu=self.nu,
+            fit_intercept=False,  # what has no contrast keeps its value
+            batch_size=self.batch_size,
+            max_iter=max_iter,
+            learning_rate=self.learning_rate,
+            checkpoint=self.checkpoint,
+            random_state=self.random_state,
+            n_threads=self.n_threads,
+            verbose=self.verbose,
+            callbacks=self.callbacks,
+        )
+        try:
+            regressor.fit(pairs)
+        finally:  # an interrupted training leaves what it has learned
+            if "_training" in vars(regressor):
+                self.regressor_, self.channels_ = regressor, pairs.n_channels
+        return self
+
+    def _pairs(self, images: Sequence[Any], degrade: Any) -> tuple[list[Picture], list[Picture]]:
+        """Return damaged and clean pictures."""
+        if degrade is None:
+            try:
+                pairs = [(damaged, clean) for damaged, clean in images]
+            except (TypeError, ValueError):
+                raise ValueError("images must be pairs (damaged, clean), or clean pictures with degrade=...") from None
+        elif callable(degrade):
+            pairs = [(degrade(image), image) for image in images]
+        else:
+            raise TypeError(f"degrade must be a function of a picture or None, got {degrade!r}.")
+        damaged = []
+        for k, (bad, good) in enumerate(pairs):
+            height, width = check_picture(good, f"clean picture {k}").shape[:2]
+            bad = check_picture(bad, f"damaged picture {k}")
+            if self.upscale > 1:
+                if bad.shape[:2] != (height // self.upscale, width // self.upscale):
+                    raise ValueError(
+                        f"damaged picture {k} is {bad.shape[0]} by {bad.shape[1]}, but must be smaller than the clean "
+                        f"one ({height} by {width}) by upscale={self.upscale}."
+                    )
+                bad = resize(bad, height, width)
+            damaged.append(bad)
+        return damaged, [good for _, good in pairs]
+
+    def _check_parameters(self) -> None:
+        for name in ("patch_size", "n_components", "batch_size", "upscale"):
+            check_count(name, getattr(self, name))
+        for name in ("lambda1", "lambda2", "nu"):
+            check_penalty(name, getattr(self, name))
+        if self.max_iter is not None:
+            check_count("max_iter", self.max_iter)
+        elif not 0 < self.n_passes < math.inf:
+            raise ValueError(f"n_passes must be a positive number, got {self.n_passes!r}.")
+
+    def restore(
+        self,
+        image: Any,
+        *,
+        lambda1: float | None = None,
+        stride: int = 1,
+        report: Callable[[int, int], None] = lambda done, total: None,
+    ) -> Picture:
+        """Return a picture restored.
+
+        Parameters
+        ----------
+        image : array of shape (height, width) or (height, width, channels)
+            A damaged picture; uint8, uint16, bool, or floats from 0 to 1. May be smaller than a patch.
+        lambda1 : float or None, default=None
+            The weight of the ℓ1 norm to use, None for the one learned with. Since patches are averaged, a little less
+            may be better: the paper learns with 0.6 and restores with 0.55.
+        stride : int, default=1
+            Pixels between neighbouring patches, at most `patch_size`: 2 is four times as fast, and a little worse.
+        report : callable
+            Called now and then with the number of patches that are done, and of all.
+
+        Returns
+        -------
+        array of the shape and dtype of the picture; uint8 for bool; larger by `upscale`
+        """
+        check_is_fitted(self)
+        lambda1 = self.regressor_.lambda1_ if lambda1 is None else check_penalty("lambda1", lambda1)
+        stride = check_count("stride", stride)
+        image = check_picture(image)
+        dtype, grey = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.ndim == 2
+        if self.upscale > 1:
+            height, width = image.shape[:2]
+            image = resize(image, self.upscale * height, self.upscale * width)
+        picture = check_channels(image)
+        if self.channels_ not in (1, picture.shape[2]):
+            raise ValueError(
+                f"image has {picture.shape[2]} channels, but the model has learned from pictures with {self.channels_}."
+            )
+        restore_patches = self._patch_restorer(lambda1)
+        parts = [picture] if self.channels_ > 1 else [picture[:, :, k : k + 1] for k in range(picture.shape[2])]
+        restored = []
+        for k, part in enumerate(parts):
+            total = len(parts)
+
+            def told(done: int, of: int, k: int = k, total: int = total) -> None:
+                report(k * of + done, total * of)
+
+            restored.append(self._restore_channels(part, restore_patches, stride, told))
+        values = np.concatenate(restored, axis=2)
+        return from_unit(values[:, :, 0] if grey else values, dtype)
+
+    def _restore_channels(
+        self, picture: Picture, function: Callable[[Floats], Floats], stride: int, report: Callable[[int, int], None]
+    ) -> Floats:
+        """Restore a picture with as many channels as the model has; one that is too small is mirrored at its edges."""
+        height, width = picture.shape[:2]
+        margins = [(0, max(0, self.patch_size - side)) for side in (height, width)]
+        framed = np.pad(picture, [*margins, (0, 0)], mode="symmetric")
+        return map_patches(framed, self.patch_size, function, stride=stride, report=report)[:height, :width]
+
+    def _patch_restorer(self, lambda1: float) -> Callable[[Floats], Floats]:
+        """Return a function that restores patches."""
+        D = np.ascontiguousarray(self.regressor_.components_, np.float32)
+        table = np.ascontiguousarray(self.regressor_.coef_.T, np.float32)
+        n_threads = resolve_threads(self.n_threads)
+        encoder = Encoder(D, lambda1=lambda1, lambda2=self.lambda2, positive=False, n_threads=n_threads)
+
+        def restored(patches: Floats) -> Floats:
+            shape = (len(patches), self.patch_size**2, self.channels_)
+            means = patches.reshape(shape).mean(axis=1, keepdims=True)
+            encoder.encode(np.ascontiguousarray((patches.reshape(shape) - means).reshape(patches.shape)))
+            encoded = encoder.release()
+            found = np.empty((len(patches), table.shape[1]), np.float32)
+            decode(encoded, encoded.values, table, 0.0, found, found, n_threads)
+            whole: Floats = (found.reshape(shape) + means).reshape(patches.shape)
+            return whole
+
+        return restored
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Tell scikit-learn whether there is a model."""
+        return hasattr(self, "regressor_")
+
+    def save(self, path: str | os.PathLike[str]) -> None:
+        """Write the model to a file, for :func:`taskdict.load`.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file.
+        """
+        check_is_fitted(self)
+        self._check_parameters()
+        arrays, document = self.regressor_._to_file()
+        own = {name: value for name, value in self.get_params(deep=False).items() if name != "callbacks"}
+        mine = {name: to_json(value) for name, value in own.items() if can_be_written(value)}
+        storage.write(
+            path,
+            type(self).__name__,
+            arrays,
+            {"regressor": document, "parameters": mine, "channels": self.channels_},
+        )
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
+        model = cls(**{name: from_json(value) for name, value in document["parameters"].items()})
+        model._check_parameters()
+        regressor = TaskDrivenRegressor._from_file(arrays, document["regressor"])
+        channels = int(document["channels"])
+        if regressor.n_features_in_ != model.patch_size**2 * channels:
+            raise ValueError("its patches do not fit its dictionary")
+        model.regressor_, model.channels_ = regressor, channels
+        return model

@@ -1,0 +1,244 @@
+import os
+import signal
+import subprocess
+import sys
+import textwrap
+import time
+
+import numpy as np
+import pytest
+from skimage import data as pictures
+from skimage.metrics import peak_signal_noise_ratio as psnr
+from sklearn.base import clone
+from sklearn.exceptions import NotFittedError
+
+import taskdict as td
+from taskdict.images import degrade
+
+CAMERA = pictures.camera()[::2, ::2]
+COLOUR = pictures.chelsea()[:120, 100:260]
+SETTINGS = {"learning_rate": "adaptive", "random_state": 0}
+
+
+@pytest.fixture(scope="module")
+def model():
+    """One that has learned to undo halftones from three pictures."""
+    clean = [CAMERA, pictures.coins()[:256], pictures.moon()[::2, ::2]]
+    restorer = td.ImageRestorer(8, 100, lambda1=0.5, max_iter=600, **SETTINGS)
+    return restorer.fit(clean, degrade=degrade.floyd_steinberg)
+
+
+@pytest.fixture(scope="module")
+def colour():
+    """One that has learned to undo noise from the channels of a picture together."""
+    restorer = td.ImageRestorer(5, 60, lambda1=0.3, max_iter=300, **SETTINGS)
+    return restorer.fit([COLOUR], degrade=lambda image: degrade.gaussian_noise(image, 0.1, random_state=0))
+
+
+def test_halftones_are_restored(model):
+    clean = pictures.camera()[:200, :200]  # learned from at half the size only
+    halftone = degrade.floyd_steinberg(clean)
+    restored = model.restore(halftone)
+    assert restored.dtype == np.uint8
+    assert restored.shape == clean.shape
+    assert psnr(clean, restored) > max(psnr(clean, degrade.blur(halftone, sigma)) for sigma in (0.8, 1.0, 1.3, 1.6)) + 2
+
+
+def test_it_is_the_average_of_the_predictions_of_patches(model):
+    image = degrade.floyd_steinberg(CAMERA)[:20, :25]
+    values = image / 255
+    sums, counts = np.zeros(image.shape), np.zeros(image.shape)
+    for i in range(13):
+        for j in range(18):
+            patch = values[i : i + 8, j : j + 8]
+            found = model.regressor_.predict((patch - patch.mean()).reshape(1, -1)).reshape(8, 8) + patch.mean()
+            sums[i : i + 8, j : j + 8] += found
+            counts[i : i + 8, j : j + 8] += 1
+    np.testing.assert_allclose(model.restore(values), sums / counts, atol=1e-4)
+
+
+def test_dtypes(model):
+    image = degrade.floyd_steinberg(CAMERA)[:40, :41]
+    expected = model.restore(image / 255)
+    assert expected.dtype == np.float64
+    for dtype, top in ((np.uint8, 255), (np.uint16, 65535)):
+        restored = model.restore((image > 0).astype(dtype) * dtype(top))
+        assert restored.dtype == dtype
+        np.testing.assert_allclose(restored / top, np.clip(expected, 0, 1), atol=0.51 / top + 1e-5)
+    assert model.restore((image / 255).astype(np.float32)).dtype == np.float32
+    np.testing.assert_array_equal(model.restore(image > 0), model.restore(image))  # bool gives uint8
+
+
+@pytest.mark.parametrize("value", [0, 77, 255])
+def test_a_constant_picture_stays(model, colour, value):
+    for shape in ((30, 17), (8, 8), (3, 50), (1, 1)):
+        image = np.full(shape, value, np.uint8)
+        np.testing.assert_array_equal(model.restore(image), image)
+        image = np.full((*shape, 3), value, np.uint8)
+        np.testing.assert_array_equal(colour.restore(image), image)
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (3, 4), (7, 30), (30, 7), (9, 8)])
+def test_any_size(model, shape):
+    image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
+    assert model.restore(image).shape == shape
+
+
+def test_colour_with_a_grey_model(model):
+    image = degrade.floyd_steinberg(COLOUR)
+    restored = model.restore(image)
+    for k in range(3):
+        np.testing.assert_array_equal(restored[:, :, k], model.restore(image[:, :, k]))
+
+
+def test_colour_with_a_colour_model(colour, model):
+    noisy = degrade.gaussian_noise(COLOUR, 0.1, random_state=1)
+    assert colour.channels_ == 3
+    assert psnr(COLOUR, colour.restore(noisy)) > psnr(COLOUR, noisy) + 3
+    with pytest.raises(ValueError, match="image has 1 channels, but the model has learned from pictures with 3"):
+        colour.restore(noisy[:, :, 0])
+    with pytest.raises(ValueError, match="image has 4 channels"):
+        colour.restore(np.dstack([noisy, noisy[:, :, 0]]))
+
+
+def test_lambda1_and_stride_at_restoration(model):
+    halftone = degrade.floyd_steinberg(CAMERA)
+    restored = model.restore(halftone)
+    np.testing.assert_array_equal(model.restore(halftone, lambda1=0.5), restored)
+    assert (model.restore(halftone, lambda1=0.6) != restored).any()
+    assert psnr(CAMERA, model.restore(halftone, stride=2)) == pytest.approx(psnr(CAMERA, restored), abs=0.3)
+    with pytest.raises(ValueError, match="stride must be from 1 to the patch size, 8"):
+        model.restore(halftone, stride=9)
+    with pytest.raises(ValueError, match="lambda1 must be"):
+        model.restore(halftone, lambda1=-1)
+
+
+def test_threads_do_not_matter(model):
+    halftone = degrade.floyd_steinberg(CAMERA)
+    results = [model.set_params(n_threads=n).restore(halftone / 255) for n in (1, 2)]
+    model.set_params(n_threads=None)
+    np.testing.assert_array_equal(*results)
+
+
+def test_pairs_are_as_good_as_a_function():
+    damaged = degrade.floyd_steinberg(CAMERA)
+    restorers = [td.ImageRestorer(6, 20, max_iter=10, **SETTINGS) for _ in range(2)]
+    restorers[0].fit([CAMERA], degrade=degrade.floyd_steinberg)
+    restorers[1].fit([(damaged, CAMERA)])
+    np.testing.assert_array_equal(restorers[0].restore(damaged), restorers[1].restore(damaged))
+
+
+def test_super_resolution():
+    restorer = td.ImageRestorer(6, 50, lambda1=0.02, upscale=2, max_iter=300, **SETTINGS)
+    restorer.fit([CAMERA, pictures.coins()], degrade=degrade.downsample)
+    small = degrade.downsample(pictures.brick()[:101, :100])
+    restored = restorer.restore(small)
+    assert restored.shape == (100, 100)
+    with pytest.raises(ValueError, match=r"must be smaller than the clean one \(256 by 256\) by upscale=2"):
+        restorer.fit([(CAMERA, CAMERA)])
+
+
+def test_progress(model):
+    seen = []
+    model.restore(np.zeros((200, 200, 3), np.uint8), report=lambda done, total: seen.append((done, total)))
+    assert seen[-1] == (3 * 193**2, 3 * 193**2)
+    assert [done for done, _ in seen] == sorted(done for done, _ in seen)
+
+
+def test_passes():
+    image = CAMERA[:30, :30]
+    restorer = td.ImageRestorer(6, 10, n_passes=1.5, **SETTINGS).fit([image], degrade=degrade.jarvis)
+    assert restorer.regressor_.n_iter_ == np.ceil(1.5 * 25**2 / 200)
+
+
+def test_save_and_load(model, colour, tmp_path):
+    for restorer, image in ((model, CAMERA), (colour, COLOUR)):
+        restorer.save(tmp_path / "model")
+        loaded = td.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.restore(image), restorer.restore(image))
+        assert loaded.get_params() == restorer.get_params()
+
+
+def test_a_file_that_does_not_fit(model, tmp_path, monkeypatch):
+    monkeypatch.setattr(model, "channels_", 3)
+    model.save(tmp_path / "model")
+    with pytest.raises(td.ModelFileError, match="its patches do not fit its dictionary"):
+        td.load(tmp_path / "model")
+
+
+def test_clone(model):
+    assert clone(model).get_params() == model.get_params()
+    with pytest.raises(NotFittedError):
+        clone(model).restore(CAMERA)
+
+
+def test_an_interrupted_training_leaves_a_model():
+    def stop(progress):
+        if progress.n_iter == 5:
+            raise KeyboardInterrupt
+
+    restorer = td.ImageRestorer(6, 20, max_iter=50, callbacks=stop, **SETTINGS)
+    with pytest.raises(KeyboardInterrupt):
+        restorer.fit([CAMERA], degrade=degrade.blur)
+    assert restorer.regressor_.n_iter_ == 5
+    assert restorer.restore(CAMERA).shape == CAMERA.shape
+
+
+def test_killed_and_resumed(tmp_path):
+    """SIGKILL in the middle; the same call goes on and ends with the same bits."""
+    program = textwrap.dedent(
+        """
+        import sys
+        import taskdict as td
+        from skimage import data
+        from taskdict.estimators.task_driven import learning
+        from taskdict.images import degrade
+
+        learning.CHECKPOINT_SECONDS = 0.0
+        tell = lambda progress: print(progress.n_iter, flush=True)
+        restorer = td.ImageRestorer(
+            6, 30, max_iter=60, learning_rate="adaptive", random_state=0, checkpoint=sys.argv[1], callbacks=tell
+        )
+        restorer.fit([data.camera()[::4, ::4]], degrade=degrade.floyd_steinberg)
+        restorer.save(sys.argv[2])
+        """
+    )
+    command = [sys.executable, "-c", program]
+    subprocess.run([*command, tmp_path / "a", tmp_path / "whole"], check=True, stdout=subprocess.DEVNULL)
+    killed = subprocess.Popen([*command, tmp_path / "b", tmp_path / "part"], stdout=subprocess.PIPE, text=True)
+    for line in killed.stdout:
+        if int(line) >= 20:
+            os.kill(killed.pid, signal.SIGKILL)
+            break
+    killed.wait()
+    killed.stdout.close()
+    assert not (tmp_path / "part").exists()
+    time.sleep(0.1)
+    resumed = subprocess.run([*command, tmp_path / "b", tmp_path / "part"], check=True, capture_output=True, text=True)
+    assert int(resumed.stdout.split()[0]) > 15
+    models = [td.load(tmp_path / name).regressor_ for name in ("whole", "part")]
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
+    np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+
+
+@pytest.mark.parametrize(
+    ("parameters", "images", "message"),
+    [
+        ({"patch_size": 0}, [CAMERA], "patch_size must be"),
+        ({"lambda1": -1}, [CAMERA], "lambda1 must be"),
+        ({"n_passes": 0}, [CAMERA], "n_passes must be a positive number"),
+        ({}, [], "at least one picture"),
+        ({}, [CAMERA[:5]], "all pictures are smaller than a patch"),
+        ({}, [CAMERA.astype(int)], "must be uint8, uint16, bool or floating-point"),
+    ],
+)
+def test_bad_input(parameters, images, message):
+    with pytest.raises((TypeError, ValueError), match=message):
+        td.ImageRestorer(**parameters).fit(images, degrade=degrade.blur)
+
+
+def test_bad_pairs():
+    with pytest.raises(ValueError, match=r"images must be pairs \(damaged, clean\), or clean pictures with degrade"):
+        td.ImageRestorer().fit([CAMERA])
+    with pytest.raises(TypeError, match="degrade must be a function of a picture or None, got 'blur'"):
+        td.ImageRestorer().fit([CAMERA], degrade="blur")
