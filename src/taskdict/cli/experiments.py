@@ -1,38 +1,12 @@
-"""The command line: ``taskdict demo``, ``taskdict reproduce`` and ``taskdict predict``."""
+"""``taskdict demo`` and ``taskdict reproduce``."""
 
 from __future__ import annotations
 
 import argparse
-import io
-import math
-import sys
-import zipfile
-from collections.abc import Sequence
-from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
-
-def main(arguments: Sequence[str] | None = None) -> int:
-    """Run the command line; return the exit status."""
-    for stream in (sys.stdout, sys.stderr):
-        if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a λ must not end an experiment
-    parser = argparse.ArgumentParser(prog="taskdict", description="Sparse dictionaries tuned to a task.")
-    parser.add_argument("--version", action="version", version=f"taskdict {version('taskdict')}")
-    commands = parser.add_subparsers(required=True, metavar="command")
-    for add in (add_demo, add_reproduce, add_predict):
-        add(commands)
-    options = parser.parse_args(arguments)
-    try:
-        options.run(options)
-    except KeyboardInterrupt:
-        print(f"\ninterrupted{options.interrupted}", file=sys.stderr)
-        return 130
-    except (OSError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
-        print(f"taskdict: {error}", file=sys.stderr)
-        return 1
-    return 0
+from taskdict.cli.numbers import natural, penalty, positive, several_atoms
 
 
 def add_demo(commands: Any) -> None:
@@ -127,88 +101,3 @@ def run_digits(options: argparse.Namespace) -> None:
     words += [word for word, wanted in (("semi-supervised", semi), ("quick", options.quick)) if wanted]
     folder = options.output or Path("-".join(words))
     digits_report.report(settings, folder, data=options.data, n_threads=options.threads)
-
-
-def add_predict(commands: Any) -> None:
-    """Add ``taskdict predict``."""
-    predict = commands.add_parser(
-        "predict",
-        help="apply a saved model",
-        description="Apply a model that its method save has written, and print one prediction per line.",
-    )
-    predict.add_argument(
-        "model", type=Path, help="file of a TaskDrivenClassifier, TaskDrivenRegressor or ImageClassifier"
-    )
-    predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with pictures")
-    predict.add_argument("--output", type=Path, help="write the predictions to this .npy file instead")
-    predict.set_defaults(run=run_predict, interrupted="")
-
-
-def run_predict(options: argparse.Namespace) -> None:
-    """Run ``taskdict predict``."""
-    import numpy as np
-
-    import taskdict as td
-
-    model = td.load(options.model)
-    if not hasattr(model, "predict"):
-        raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which predicts nothing.")
-    try:
-        with options.signals.open("rb") as file:
-            signals = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):
-        signals = None
-    if not isinstance(signals, np.ndarray):
-        raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers.")
-    if options.output is not None and (options.output.is_dir() or not options.output.absolute().parent.is_dir()):
-        raise ValueError(f"--output must be the name of a file in a folder that exists, got {str(options.output)!r}.")
-    predicted = model.predict(signals)
-    if options.output is None:
-        np.savetxt(sys.stdout, np.atleast_1d(predicted), fmt="%s")
-        return
-    temporary = options.output.with_name(f".{options.output.name}.part")
-    with temporary.open("wb") as file:
-        np.save(file, predicted)
-    temporary.replace(options.output)
-    print(f"saved {options.output}: {len(predicted)} predictions")
-
-
-def penalty(text: str) -> float:
-    """Return a number from zero on."""
-    try:
-        number = float(text)
-    except ValueError:
-        number = -1.0
-    if not 0 <= number < math.inf:
-        raise argparse.ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
-    return number
-
-
-def several_atoms(text: str) -> int:
-    """Return a whole number above one: a class and the rest have an atom each."""
-    return at_least(2, text)
-
-
-def positive(text: str) -> int:
-    """Return a whole number above zero."""
-    return at_least(1, text)
-
-
-def natural(text: str) -> int:
-    """Return a whole number from zero on."""
-    return at_least(0, text)
-
-
-def at_least(least: int, text: str) -> int:
-    """Return a whole number from `least` on."""
-    try:
-        number = int(text)
-    except ValueError:
-        number = least - 1
-    if number < least:
-        raise argparse.ArgumentTypeError(f"must be a whole number from {least} on, got {text!r}")
-    return number
-
-
-if __name__ == "__main__":
-    sys.exit(main())

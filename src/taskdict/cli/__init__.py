@@ -1,0 +1,35 @@
+"""The command line."""
+
+from __future__ import annotations
+
+import argparse
+import io
+import sys
+from collections.abc import Sequence
+from importlib.metadata import version
+
+from taskdict.cli.experiments import add_demo, add_reproduce
+from taskdict.cli.pictures import PICTURE_COMMANDS
+from taskdict.cli.predict import add_predict
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command line; return the exit status."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a λ must not end an experiment
+    parser = argparse.ArgumentParser(prog="taskdict", description="Sparse dictionaries tuned to a task.")
+    parser.add_argument("--version", action="version", version=f"taskdict {version('taskdict')}")
+    commands = parser.add_subparsers(required=True, metavar="command")
+    for add in (add_demo, add_reproduce, add_predict, *PICTURE_COMMANDS):
+        add(commands)
+    options = parser.parse_args(arguments)
+    try:
+        options.run(options)
+    except KeyboardInterrupt:
+        print(f"\ninterrupted{options.interrupted}", file=sys.stderr)
+        return 130
+    except (OSError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
+        print(f"taskdict: {error}", file=sys.stderr)
+        return 1
+    return 0

@@ -1,0 +1,43 @@
+"""Numbers on the command line."""
+
+from __future__ import annotations
+
+import argparse
+import math
+
+
+def penalty(text: str) -> float:
+    """Return a number from zero on."""
+    try:
+        number = float(text)
+    except ValueError:
+        number = -1.0
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"must be a number from 0 on, got {text!r}")
+    return number
+
+
+def several_atoms(text: str) -> int:
+    """Return a whole number above one: a class and the rest have an atom each."""
+    return at_least(2, text)
+
+
+def positive(text: str) -> int:
+    """Return a whole number above zero."""
+    return at_least(1, text)
+
+
+def natural(text: str) -> int:
+    """Return a whole number from zero on."""
+    return at_least(0, text)
+
+
+def at_least(least: int, text: str) -> int:
+    """Return a whole number from `least` on."""
+    try:
+        number = int(text)
+    except ValueError:
+        number = least - 1
+    if number < least:
+        raise argparse.ArgumentTypeError(f"must be a whole number from {least} on, got {text!r}")
+    return number
