@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from taskdict.experiments.runs import Display, Run, RunError, Runner, environment
+from taskdict.experiments.runs import Display, Run, RunError, Runner, do, environment
 
 
 def squared(run, checkpoint, n_threads, report):
@@ -18,6 +18,16 @@ def squared(run, checkpoint, n_threads, report):
         log.write(f"{run.settings['x']} {n_threads} {os.getpid()}\n")
     report(1, 2)
     return {"result": run.settings["x"] ** 2}
+
+
+def helped(run, checkpoint, n_threads, report):
+    """Another command does the last run while this one is at work."""
+    folder = checkpoint.parent.parent
+    last = Run("x3", {"x": 3})
+    if run.settings["x"] == 0:
+        do(squared, last, folder, 1, report)
+    time.sleep(0.5)
+    return squared(run, checkpoint, n_threads, report)
 
 
 def failing(run, checkpoint, n_threads, report):
@@ -66,6 +76,14 @@ def test_each_run_is_done_once(tmp_path, n_threads):
     done = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
     assert sorted(done) == ["0", "1", "2"]
     assert list((tmp_path / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize("n_threads", [1, 2])
+def test_what_another_command_has_done_is_not_done_again(tmp_path, n_threads):
+    results = Runner(tmp_path, helped, n_threads, io.StringIO()).results(runs(4))
+    assert [result["result"] for result in results] == [0, 1, 4, 9]
+    done = [line.split()[0] for line in (tmp_path / "log").read_text().splitlines()]
+    assert sorted(done) == ["0", "1", "2", "3"]
 
 
 def test_cores_are_shared(tmp_path):

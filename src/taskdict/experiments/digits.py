@@ -126,11 +126,11 @@ def reproduce(
     }
     chosen, start, selection = select(settings, common, learning, inputs, runner)
     runs = []
-    for seed in settings.seeds:
+    for kind, more in (("supervised", learning), ("unsupervised", {"start": start})):  # those that take long come first
         for p in sorted(settings.sizes, reverse=True):
-            mine = {**common, **chosen, "part": "test", "p": p, "seed": seed}
-            runs.append(Run(f"supervised-p{p}-seed{seed}", {**mine, "kind": "supervised", **learning}, inputs))
-            runs.append(Run(f"unsupervised-p{p}-seed{seed}", {**mine, "kind": "unsupervised", "start": start}, inputs))
+            for seed in settings.seeds:
+                mine = {**common, **chosen, "part": "test", "p": p, "seed": seed, "kind": kind, **more}
+                runs.append(Run(f"{kind}-p{p}-seed{seed}", mine, inputs))
     results = runner.results(runs)
     data_set = {"name": digits.name, "sha256": digits.sha256}
     return keep_record(

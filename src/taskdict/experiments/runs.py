@@ -77,7 +77,8 @@ class Runner:
         self.display.begin(len(runs), len(runs) - len(waiting))
         if jobs == 1:
             for run in waiting:
-                do(self.work, run, self.folder, self.n_threads, partial(self.display.show, run.name))
+                if self._read(run) is None:
+                    do(self.work, run, self.folder, self.n_threads, partial(self.display.show, run.name))
                 self.display.finish(run.name)
         else:
             self._side_by_side(waiting, jobs)
@@ -109,6 +110,9 @@ class Runner:
             while todo or alive:
                 while todo and len(alive) < jobs:
                     run = todo.pop(0)
+                    if self._read(run) is not None:  # by a command that works beside this one
+                        self.display.finish(run.name)
+                        continue
                     arguments = (self.work, run, self.folder, max(1, self.n_threads // jobs), messages, os.getpid())
                     alive[run.name] = self.context.Process(target=_child, args=arguments, daemon=True)
                     alive[run.name].start()
