@@ -4,10 +4,21 @@ import sys
 
 import numpy as np
 import pytest
+from PIL import Image
 
 from helpers import data_folder
-from taskdict import datasets
-from taskdict.datasets import DataError, Digits, load_bundled, load_mnist, load_usps
+from taskdict.datasets import (
+    DataError,
+    Digits,
+    load_bundled,
+    load_classical,
+    load_halftones,
+    load_kodak,
+    load_mnist,
+    load_usps,
+)
+from taskdict.datasets import digits as room
+from taskdict.datasets import pictures as pictures_room
 
 
 @pytest.fixture(autouse=True)
@@ -24,7 +35,7 @@ def write_mnist(root, monkeypatch, compress=True):
     """A tiny MNIST, whose checksums are expected from here on."""
     rng = np.random.default_rng(0)
     made, sums = {}, {}
-    for name in datasets.MNIST_FILES:
+    for name in room.MNIST_FILES:
         n = 5 if "train" in name else 3
         body = rng.integers(0, 255, (n, 28, 28)) if "images" in name else rng.integers(0, 10, n)
         content = bytes(16 if "images" in name else 8) + body.astype(np.uint8).tobytes()
@@ -32,7 +43,7 @@ def write_mnist(root, monkeypatch, compress=True):
         path = root / "mnist" / (f"{name}.gz" if compress else name)
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(gzip.compress(content) if compress else content)
-    monkeypatch.setattr(datasets, "MNIST_FILES", sums)
+    monkeypatch.setattr(room, "MNIST_FILES", sums)
     return made
 
 
@@ -82,7 +93,7 @@ def write_usps(root, monkeypatch, as_text):
             (folder / f"zip.{part}.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
     if not as_text:
         np.savez(folder / "usps.npz", **made)
-    monkeypatch.setattr(datasets, "USPS_FILES", sums)
+    monkeypatch.setattr(room, "USPS_FILES", sums)
     return made
 
 
@@ -140,7 +151,7 @@ class Mirror:
 
 def test_download(tmp_path, monkeypatch, nowhere):
     write_mnist(tmp_path / "mirror", monkeypatch)
-    mirror = Mirror(tmp_path / "mirror", datasets.MNIST_ADDRESSES[1])
+    mirror = Mirror(tmp_path / "mirror", room.MNIST_ADDRESSES[1])
     monkeypatch.setitem(sys.modules, "pooch", mirror)
     digits = load_mnist()
     assert len(digits.images) == 5
@@ -181,3 +192,48 @@ def test_real_usps():
     assert digits.images.shape == (7291, 16, 16)
     assert list(np.bincount(digits.test_labels)) == [359, 264, 198, 166, 200, 160, 170, 147, 166, 177]
     assert digits.images.min() == -1000
+
+
+def write_kodak(root, monkeypatch, mode="L"):
+    """Two small pictures, whose digests are expected from here on."""
+    made = {}
+    (root / "kodak").mkdir(parents=True)
+    for k, name in enumerate(("kodim01", "kodim02")):
+        colours = np.random.default_rng(k).integers(0, 256, (6, 8, 3), dtype=np.uint8)
+        image = Image.fromarray(colours)
+        made[name] = np.asarray(image.convert("L"))
+        image.convert(mode).save(root / "kodak" / f"{name}.png")
+    monkeypatch.setattr(pictures_room, "KODAK", {name: pictures_room.digest(image) for name, image in made.items()})
+    return made
+
+
+@pytest.mark.parametrize("mode", ["L", "RGB"])
+def test_kodak_from_a_folder(tmp_path, monkeypatch, nowhere, mode):
+    made = write_kodak(tmp_path, monkeypatch, mode)
+    found = load_kodak(tmp_path)
+    assert list(found.images) == ["kodim01", "kodim02"]
+    for name, image in made.items():
+        np.testing.assert_array_equal(found.images[name], image)
+    before = found.sha256
+    found.images["kodim01"] = 255 - found.images["kodim01"]
+    assert found.sha256 != before
+
+
+def test_wrong_pictures_are_noticed(tmp_path, monkeypatch, nowhere):
+    write_kodak(tmp_path, monkeypatch)
+    Image.fromarray(np.zeros((6, 8), np.uint8)).save(tmp_path / "kodak" / "kodim02.png")
+    with pytest.raises(DataError, match="is not the kodim02 it should be"):
+        load_kodak(tmp_path)
+    (tmp_path / "kodak" / "kodim01.png").write_text("no picture")
+    with pytest.raises(DataError, match="cannot be read"):
+        load_kodak(tmp_path)
+    with pytest.raises(DataError, match=r"No house\.png in .* Put it there, or name a folder"):
+        load_classical(tmp_path)
+
+
+def test_real_pictures():
+    assert len(load_kodak(data_folder("kodak").parent).images) == 24
+    classical = load_classical(data_folder("classic12").parent)
+    assert list(classical.images)[:5] == ["house", "peppers", "cameraman", "lena", "barbara"]
+    moon = load_halftones(data_folder("halftones").parent).images["xphoon_moon"]
+    assert set(np.unique(moon)) == {0, 255}

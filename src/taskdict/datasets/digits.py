@@ -1,15 +1,9 @@
-"""Handwritten digits to learn from: MNIST and USPS, from a folder of yours or downloaded once, and always checked.
-
-A data set is looked for in the folder that is passed and nowhere else. If none is passed, it is looked for in the one
-that ``TASKDICT_DATA`` names, then in a cache of the user (``TASKDICT_CACHE``, by default ``~/.cache/taskdict``), and
-else downloaded to the cache. The content is compared with known checksums: a wrong or damaged file is noticed.
-"""
+"""Handwritten digits: MNIST, USPS, and those that come with scikit-learn."""
 
 from __future__ import annotations
 
 import gzip
 import hashlib
-import os
 import zipfile
 import zlib
 from collections.abc import Callable
@@ -20,9 +14,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-__all__ = ["DataError", "Digits", "load_bundled", "load_mnist", "load_usps"]
-
-Folder = str | os.PathLike[str] | None
+from taskdict.datasets.places import DataError, Folder, find
 
 MNIST_ADDRESSES = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
@@ -39,10 +31,6 @@ USPS_FILES = {  # sha256 of the sorted rows of label and pixels: the order diffe
     "train": "f4063c29b32b01b2ab9769e4a33f4352c210f98a2cedb50f646d858eb9079bba",
     "test": "d952caf396c03bfe84aaf50516902ada1fbe2ecd007304c112b5757cd35ff54e",
 }
-
-
-class DataError(OSError):
-    """Raised when a data set is not found and cannot be downloaded, or is not what it should be."""
 
 
 @dataclass(frozen=True)
@@ -99,7 +87,7 @@ def load_mnist(data: Folder = None, *, download: bool = True) -> Digits:
     """
     parts: list[Any] = []
     for name, expected in MNIST_FILES.items():
-        path = _find("mnist", (f"{name}.gz", name), MNIST_ADDRESSES, data, download)
+        path = find("mnist", (f"{name}.gz", name), MNIST_ADDRESSES, data, download)
         content = _content(path)
         if hashlib.sha256(content).hexdigest() != expected:
             raise DataError(
@@ -137,7 +125,7 @@ def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
     parts: list[Any] = []
     for part, expected in USPS_FILES.items():
         names = ("usps.npz", f"zip.{part}.gz", f"zip.{part}")
-        path = _find("usps", names, USPS_ADDRESSES, data, download, wanted=names[1])
+        path = find("usps", names, USPS_ADDRESSES, data, download, wanted=names[1])
         try:
             if path.suffix == ".npz":
                 with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -177,49 +165,8 @@ def load_bundled(data: Folder = None, *, download: bool = False) -> Digits:
 LOADERS: dict[str, Callable[..., Digits]] = {"mnist": load_mnist, "usps": load_usps, "bundled": load_bundled}
 
 
-def cache_folder() -> Path:
-    """Return where downloads are kept."""
-    given = os.environ.get("TASKDICT_CACHE")
-    if given:
-        return Path(given)
-    return Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache") / "taskdict"
-
-
 def _content(path: Path) -> bytes:
     try:
         return gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
     except (OSError, EOFError, ValueError, zlib.error) as error:
         raise DataError(f"{str(path)!r} cannot be read: {error}") from None
-
-
-def _find(
-    folder: str, names: tuple[str, ...], addresses: tuple[str, ...], data: Folder, download: bool, wanted: str = ""
-) -> Path:
-    """Return a file with one of these names in the folder of a data set, downloaded if it has to be."""
-    cache, named = cache_folder(), os.environ.get("TASKDICT_DATA")
-    roots = [Path(data)] if data is not None else [*([Path(named)] if named else []), cache]
-    for root in roots:
-        for name in names:
-            if (root / folder / name).is_file():
-                return root / folder / name
-    wanted = wanted or names[0]
-    places = ", ".join(repr(str(root / folder)) for root in roots)
-    advice = (
-        f"No {wanted} in {places}. Put it there, or name a folder that has {folder}/{wanted} with TASKDICT_DATA or "
-        "--data."
-    )
-    if not download or data is not None:  # who names a folder means that one
-        raise DataError(advice)
-    try:
-        import pooch
-    except ImportError:
-        raise DataError(f'{advice} To download it, pip install "taskdict[experiments]".') from None
-    failed = []
-    for address in addresses:
-        try:
-            pooch.retrieve(address + wanted, known_hash=None, fname=wanted, path=cache / folder)
-        except Exception as error:  # whatever the network has for us
-            failed.append(f"{address}{wanted}: {type(error).__name__}")
-        else:
-            return cache / folder / wanted
-    raise DataError(f"{advice} Downloading failed ({'; '.join(failed)}).")
