@@ -1,0 +1,155 @@
+"""Inverse halftoning (paper, Section 5.3): grey pictures from black and white ones, Table 2.
+
+A restorer learns from the halftones of the 24 pictures of Kodak. The λ1 of the restoration is chosen on the first four
+of twelve classical pictures; the other eight are for the last figures only. Beside them, halftones of the early days
+of window systems are restored, whose originals are lost.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any, TextIO
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskdict import datasets
+from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record
+from taskdict.images import ImageRestorer, degrade
+from taskdict.images.files import Picture, write_picture
+from taskdict.loading import load
+
+VALIDATION = ("house", "peppers", "cameraman", "lena")
+PAPER = {  # PSNR in dB, by picture
+    "FIHT2": (30.8, 25.3, 25.8, 31.4, 24.5, 28.6, 29.5, 28.2, 29.3, 26.0, 25.2, 24.7),
+    "WInHD": (31.2, 26.9, 26.8, 31.9, 25.7, 29.2, 29.4, 28.7, 29.4, 28.1, 25.6, 26.4),
+    "LPA-ICI": (31.4, 27.7, 26.5, 32.5, 25.6, 29.7, 30.0, 29.2, 30.1, 28.3, 26.0, 27.2),
+    "SA-DCT": (32.4, 28.6, 27.8, 33.0, 27.0, 30.1, 30.2, 29.8, 30.3, 28.5, 26.2, 27.6),
+    "the paper": (33.0, 29.6, 28.1, 33.0, 26.6, 30.2, 30.5, 29.9, 30.4, 29.0, 26.2, 28.0),
+}
+RESTORATION = tuple(round(0.4 + 0.05 * k, 2) for k in range(9))  # λ1 to choose from, the paper's
+
+LOADERS = {
+    "kodak": datasets.load_kodak,
+    "classical": datasets.load_classical,
+    "halftones": datasets.load_halftones,
+}
+
+
+@dataclass(frozen=True)
+class Settings:
+    """What the experiment is; the defaults are what the paper has chosen."""
+
+    patch_size: int = 10
+    size: int = 500
+    lambda1: float = 0.6
+    passes: float = 2.0
+    restoration: tuple[float, ...] = RESTORATION
+    seed: int = 0
+    stride: int = 1  # of the restoration
+
+    def quick(self) -> Settings:
+        """Return a small version of the same experiment."""
+        return replace(self, size=min(self.size, 100), passes=0.03, restoration=(0.5, 0.55, 0.6), stride=3)
+
+
+def reproduce(
+    settings: Settings,
+    folder: Path,
+    *,
+    data: str | None = None,
+    n_threads: int | None = None,
+    file: TextIO | None = None,
+) -> Json:
+    """Do the experiment, or what is left of it, and return its record; arguments as in :func:`digits.reproduce`."""
+    sets = {name: load_pictures(data) for name, load_pictures in LOADERS.items()}
+    common = {
+        "patch_size": settings.patch_size,
+        "size": settings.size,
+        "lambda1": settings.lambda1,
+        "passes": settings.passes,
+        "seed": settings.seed,
+        "sha256": {name: pictures.sha256 for name, pictures in sets.items()},
+    }
+    runner, inputs = Runner(folder, work, n_threads, file), {"data": data}
+    (training,) = runner.results([Run("train", {**common, "kind": "train"}, inputs)])
+    restore = {**common, "kind": "restore", "stride": settings.stride}
+    tried = runner.results(
+        [
+            Run(f"restore-{value:g}", {**restore, "pictures": "validation", "restoration": value}, inputs)
+            for value in settings.restoration
+        ]
+    )
+    best = max(tried, key=lambda run: np.mean(list(run["psnr"].values())))["settings"]["restoration"]
+    (result,) = runner.results([Run("restore-all", {**restore, "pictures": "all", "restoration": best}, inputs)])
+    digests = {name: pictures.sha256 for name, pictures in sets.items()}
+    return keep_record(
+        folder,
+        "halftoning",
+        settings,
+        {"name": "kodak, classic12, halftones", "sha256": digests},
+        chosen={"restoration": best},
+        training=[training],
+        selection=tried,
+        results=[result],
+    )
+
+
+def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
+    """Do one run: learn the restorer, or restore pictures with it."""
+    settings, folder = run.settings, checkpoint.parent.parent
+    model_path = folder / "models" / "restorer.safetensors"
+    if settings["kind"] == "train":
+        pictures = datasets.load_kodak(run.inputs["data"])
+        if pictures.sha256 != settings["sha256"]["kodak"]:
+            raise datasets.DataError("the data have changed since the experiment began.")
+        model = train(settings, list(pictures.images.values()), checkpoint, n_threads, report)
+        model_path.parent.mkdir(exist_ok=True)
+        model.save(model_path)
+        objective = model.regressor_.history_["objective"]
+        return {"batches": len(objective), "objective": float(np.mean(objective[-len(objective) // 20 :]))}
+    model = load(model_path).set_params(n_threads=n_threads)
+    images = datasets.load_classical(run.inputs["data"]).images
+    if settings["pictures"] == "validation":
+        images = {name: images[name] for name in VALIDATION}
+    found: dict[str, float] = {}
+    named = {"lambda1": settings["restoration"], "stride": settings["stride"]}
+    shown = folder / "pictures"
+    for k, (name, image) in enumerate(images.items()):
+        halftone = degrade.floyd_steinberg(image)
+        restored = model.restore(halftone, **named)
+        found[name] = round(psnr(image, restored), 3)
+        report(k + 1, len(images))
+        if settings["pictures"] == "all":
+            shown.mkdir(exist_ok=True)
+            for kind, picture in (("halftone", halftone), ("restored", restored)):
+                write_picture(shown / f"{name}-{kind}.png", Picture(picture), force=True)
+    if settings["pictures"] == "all":
+        for name, halftone in datasets.load_halftones(run.inputs["data"]).images.items():
+            write_picture(shown / f"{name}-restored.png", Picture(model.restore(halftone, **named)), force=True)
+    return {"psnr": found}
+
+
+def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads: int, report: Report) -> ImageRestorer:
+    """Learn from the halftones of pictures."""
+    model = ImageRestorer(
+        settings["patch_size"],
+        settings["size"],
+        lambda1=settings["lambda1"],
+        n_passes=settings["passes"],
+        learning_rate="adaptive",
+        checkpoint=str(checkpoint),
+        random_state=settings["seed"],
+        n_threads=n_threads,
+        callbacks=lambda progress: report(progress.n_iter, progress.max_iter),
+    )
+    model.fit(clean, degrade=degrade.floyd_steinberg)
+    model.set_params(checkpoint=None, callbacks=None)
+    return model
+
+
+def psnr(clean: NDArray[np.uint8], restored: NDArray[np.uint8]) -> float:
+    """Return the peak signal-to-noise ratio of pictures from 0 to 255 in dB."""
+    error = np.square(clean.astype(np.float64) - restored).mean()
+    return float(10 * np.log10(255**2 / error))
