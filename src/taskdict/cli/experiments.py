@@ -29,9 +29,15 @@ def run_demo(options: argparse.Namespace) -> None:
 
 
 def add_reproduce(commands: Any) -> None:
-    """Add ``taskdict reproduce digits``."""
+    """Add ``taskdict reproduce``."""
     reproduce = commands.add_parser("reproduce", help="do an experiment of the paper again")
     experiments = reproduce.add_subparsers(required=True, metavar="experiment")
+    add_digits(experiments)
+    add_halftoning(experiments)
+
+
+def add_digits(experiments: Any) -> None:
+    """Add ``taskdict reproduce digits``."""
     digits = experiments.add_parser(
         "digits",
         help="handwritten digits: Table 1, or with --semi-supervised the errors with few labels",
@@ -101,3 +107,45 @@ def run_digits(options: argparse.Namespace) -> None:
     words += [word for word, wanted in (("semi-supervised", semi), ("quick", options.quick)) if wanted]
     folder = options.output or Path("-".join(words))
     digits_report.report(settings, folder, data=options.data, n_threads=options.threads)
+
+
+def add_halftoning(experiments: Any) -> None:
+    """Add ``taskdict reproduce halftoning``."""
+    halftoning = experiments.add_parser(
+        "halftoning",
+        help="grey pictures from black and white ones: Table 2",
+        description="Inverse halftoning, as in Section 5.3 of the paper (Table 2). What is done is kept in the output "
+        "folder: after a break, the same command goes on.",
+    )
+    halftoning.add_argument("--quick", action="store_true", help="a small version")
+    halftoning.add_argument(
+        "--data",
+        metavar="FOLDER",
+        help="folder with kodak/, classic12/ and halftones/ (default: TASKDICT_DATA, then a cache)",
+    )
+    halftoning.add_argument(
+        "--output",
+        type=Path,
+        metavar="FOLDER",
+        help="for the record, the model and pictures (default: taskdict-halftoning here)",
+    )
+    halftoning.add_argument("--patch-size", type=positive, metavar="N", help="side of a patch (default: 10)")
+    halftoning.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 500)")
+    halftoning.add_argument("--lambda1", type=penalty, metavar="X", help="to learn with (default: 0.6)")
+    halftoning.add_argument("--passes", type=penalty, metavar="X", help="over all pairs of patches (default: 2)")
+    halftoning.add_argument(
+        "--restoration", type=penalty, nargs="+", metavar="X", help="λ1 to choose from (default: 0.4 … 0.8)"
+    )
+    halftoning.add_argument("--stride", type=positive, metavar="N", help="pixels between patches (default: 1)")
+    halftoning.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")
+    halftoning.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    halftoning.set_defaults(run=run_halftoning, interrupted=": the same command goes on from here")
+
+
+def run_halftoning(options: argparse.Namespace) -> None:
+    """Run ``taskdict reproduce halftoning``."""
+    from taskdict.experiments import halftoning_report
+
+    folder = options.output or Path("taskdict-halftoning-quick" if options.quick else "taskdict-halftoning")
+    settings = halftoning_report.settings_from(options)
+    halftoning_report.report(settings, folder, data=options.data, n_threads=options.threads)

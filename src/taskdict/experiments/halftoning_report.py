@@ -1,0 +1,89 @@
+"""What ``taskdict reproduce halftoning`` makes of its options, and what it shows in the end."""
+
+from __future__ import annotations
+
+import argparse
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+from PIL import Image
+
+from taskdict import datasets
+from taskdict.experiments import halftoning
+from taskdict.experiments.pictures import beside, save_picture
+from taskdict.experiments.runs import Json, write_text
+from taskdict.experiments.tables import row
+
+SHOWN = ("lena", "barbara", "boat")  # side by side
+
+
+def settings_from(options: argparse.Namespace) -> halftoning.Settings:
+    """Return the settings of the experiment."""
+    settings = halftoning.Settings()
+    if options.quick:
+        settings = settings.quick()
+    given: dict[str, Any] = {
+        "patch_size": options.patch_size,
+        "size": options.atoms,
+        "lambda1": options.lambda1,
+        "passes": options.passes,
+        "restoration": options.restoration and tuple(dict.fromkeys(options.restoration)),
+        "seed": options.seed,
+        "stride": options.stride,
+    }
+    return replace(settings, **{name: value for name, value in given.items() if value is not None})
+
+
+def report(settings: halftoning.Settings, folder: Path, *, data: str | None, n_threads: int | None) -> None:
+    """Do the experiment; print its table, and write it and the pictures beside the record."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output must be a folder, but {str(folder)!r} is a file.")
+    folder.mkdir(parents=True, exist_ok=True)
+    print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
+    record = halftoning.reproduce(settings, folder, data=data, n_threads=n_threads)
+    text = f"{words(record)}\n\n{table(record)}\n"
+    write_text(folder / "table.md", text)
+    show(folder, data)
+    print(f"\n{text}\nall runs together took {record['seconds'] / 60:.1f} minutes")
+    print(
+        f"saved {folder / 'record.json'}, {folder / 'table.md'}, {folder / 'side-by-side.png'}, {folder / 'pictures'}"
+    )
+
+
+def words(record: Json) -> str:
+    """Say what was done, and what was chosen."""
+    settings = record["settings"]
+    side = settings["patch_size"]
+    return (
+        f"Patches of {side} × {side}, p = {settings['size']}, λ1 = {settings['lambda1']:g} to learn with, "
+        f"{settings['passes']:g} passes over all pairs; λ1 = {record['chosen']['restoration']:g} to restore with, "
+        "chosen on the first four pictures."
+    )
+
+
+def table(record: Json) -> str:
+    """Return the PSNR of each picture, beside those of the paper."""
+    measured = record["results"][0]["psnr"]
+    names = list(measured)
+    lines = [row(["PSNR in dB", *names, "mean"]), row(["---", *("---:" for _ in [*names, "mean"])])]
+    for method, values in {**halftoning.PAPER, "measured": tuple(measured.values())}.items():
+        digits = 2 if method == "measured" else 1
+        lines.append(row([method, *(f"{value:.{digits}f}" for value in values), f"{np.mean(values):.2f}"]))
+    return "\n".join(lines)
+
+
+def show(folder: Path, data: str | None) -> None:
+    """Write a picture of originals, halftones and restored pictures side by side."""
+    originals = datasets.load_classical(data).images
+    rows = []
+    for name in SHOWN:
+        if name in originals:
+            halves = [originals[name]]
+            for kind in ("halftone", "restored"):
+                with Image.open(folder / "pictures" / f"{name}-{kind}.png") as picture:
+                    halves.append(np.asarray(picture))
+            rows.append(beside(halves, 8))
+    width = min(each.shape[1] for each in rows)
+    save_picture(np.concatenate([each[:, :width] for each in rows]), folder / "side-by-side.png")

@@ -1,0 +1,98 @@
+"""The experiment on halftones, with small pictures in place of the real ones."""
+
+import json
+
+import numpy as np
+import pytest
+from PIL import Image
+from skimage import data as pictures
+from skimage.metrics import peak_signal_noise_ratio
+
+import taskdict as td
+from helpers import data_folder
+from taskdict import cli
+from taskdict.datasets import pictures as room
+from taskdict.experiments import halftoning
+
+SMALL = ["--patch-size", "5", "--atoms", "20", "--passes", "0.5", "--restoration", "0.2", "0.3", "--lambda1", "0.3"]
+
+
+def read(path):
+    with Image.open(path) as picture:
+        return np.asarray(picture)
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory):
+    """The folder of an experiment that is complete, and that of its data."""
+    folder = tmp_path_factory.mktemp("halftoning")
+    sets = {"kodak": room.KODAK, "classic12": room.CLASSICAL, "halftones": room.HALFTONES}
+    camera = pictures.camera()
+    with pytest.MonkeyPatch.context() as patch:
+        for k, (name, expected) in enumerate(sets.items()):
+            (folder / "data" / name).mkdir(parents=True)
+            digests = {}
+            for i, picture in enumerate(expected):
+                image = camera[40 * k + i : 40 * k + i + 40, 20 * i : 20 * i + 42]
+                if name == "halftones":
+                    image = td.images.degrade.jarvis(image)
+                Image.fromarray(image).save(folder / "data" / name / f"{picture}.png")
+                digests[picture] = room.digest(image)
+            patch.setattr(room, {"kodak": "KODAK", "classic12": "CLASSICAL"}.get(name, "HALFTONES"), digests)
+        arguments = ["--data", str(folder / "data"), "--output", str(folder / "out"), "--threads", "1", *SMALL]
+        assert cli.main(["reproduce", "halftoning", *arguments]) == 0
+        before = (folder / "out" / "record.json").read_text()
+        patch.setattr(halftoning, "train", None)
+        assert cli.main(["reproduce", "halftoning", *arguments]) == 0  # nothing is done twice
+        assert (folder / "out" / "record.json").read_text() == before
+    return folder / "out", folder / "data"
+
+
+def test_record(done):
+    record = json.loads((done[0] / "record.json").read_text())
+    assert list(record["results"][0]["psnr"]) == list(room.CLASSICAL)
+    means = {run["settings"]["restoration"]: np.mean(list(run["psnr"].values())) for run in record["selection"]}
+    assert record["chosen"]["restoration"] == max(means, key=means.get)
+    for run in record["selection"]:
+        assert tuple(run["psnr"]) == halftoning.VALIDATION
+        assert run["settings"]["pictures"] == "validation"
+    assert record["training"][0]["batches"] == np.ceil(0.5 * 24 * 36 * 38 / 200)
+    assert record["seconds"] > 0
+
+
+def test_figures_are_those_of_the_pictures(done):
+    folder, data = done
+    record = json.loads((folder / "record.json").read_text())
+    model = td.load(folder / "models" / "restorer.safetensors")
+    for name in ("house", "bridge"):
+        clean = read(data / "classic12" / f"{name}.png")
+        halftone, restored = (read(folder / "pictures" / f"{name}-{kind}.png") for kind in ("halftone", "restored"))
+        np.testing.assert_array_equal(halftone, td.images.degrade.floyd_steinberg(clean))
+        np.testing.assert_array_equal(restored, model.restore(halftone, lambda1=record["chosen"]["restoration"]))
+        value = peak_signal_noise_ratio(clean, restored)
+        assert record["results"][0]["psnr"][name] == pytest.approx(value, abs=1e-3)
+
+
+def test_table_and_pictures(done):
+    folder, _ = done
+    table = (folder / "table.md").read_text()
+    assert "| the paper | 33.0 | 29.6 | 28.1 |" in table
+    assert "| measured |" in table
+    with Image.open(folder / "side-by-side.png") as picture:
+        assert picture.size == (3 * 42 + 2 * 8, 3 * 40)
+    assert (folder / "pictures" / "xphoon_moon-restored.png").exists()
+
+
+def test_quick_on_real_pictures(tmp_path):
+    data = data_folder("kodak").parent
+    arguments = ["--data", str(data), "--output", str(tmp_path / "out"), "--passes", "0.002"]
+    assert cli.main(["reproduce", "halftoning", "--quick", *arguments]) == 0
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert np.mean(list(record["results"][0]["psnr"].values())) > 20
+
+
+def test_defaults_are_the_papers():
+    settings = halftoning.Settings()
+    assert (settings.patch_size, settings.size, settings.lambda1, settings.passes) == (10, 500, 0.6, 2.0)
+    np.testing.assert_allclose(settings.restoration, np.arange(0.4, 0.81, 0.05))
+    assert np.mean(halftoning.PAPER["the paper"]) == pytest.approx(29.54, abs=0.01)
