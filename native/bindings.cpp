@@ -7,7 +7,7 @@
 #include "core/adjoint.hpp"
 #include "core/atoms.hpp"
 #include "core/batch.hpp"
-#include "core/halftone.hpp"
+#include "core/pictures.hpp"
 #include "core/sums.hpp"
 
 namespace nb = nanobind;
@@ -229,5 +229,26 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
 NB_MODULE(_core, module) {
     bind<float>(module, "EncoderFloat32", "CodesFloat32");
     bind<double>(module, "EncoderFloat64", "CodesFloat64");
+    module.def(
+        "bend",
+        [](nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> pictures, Contiguous<std::int64_t> offsets,
+           nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu> values, Contiguous<float> down, Contiguous<float> right,
+           float background, nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu> out) {
+            const Bend bend = {Index(pictures.shape(0)),
+                               Index(pictures.shape(1)),
+                               Index(pictures.shape(2)),
+                               Index(down.shape(1)),
+                               down.data(),
+                               right.data(),
+                               background};
+            require(Index(offsets.shape(0)) == bend.count && offsets.shape(1) == 2 && Index(values.shape(0)) == bend.count && values.shape(1) == 2 &&
+                    Index(values.shape(2)) == bend.knots && Index(values.shape(3)) == bend.knots && Index(down.shape(0)) == bend.height &&
+                    Index(right.shape(0)) == bend.width && Index(right.shape(1)) == bend.knots && Index(out.shape(0)) == bend.count &&
+                    Index(out.shape(1)) == bend.height && Index(out.shape(2)) == bend.width);
+            const nb::gil_scoped_release release;
+            taskdict::bend(bend, pictures.data(), offsets.data(), values.data(), out.data());
+        },
+        nb::arg("pictures").noconvert(), nb::arg("offsets").noconvert(), nb::arg("values").noconvert(), nb::arg("down").noconvert(),
+        nb::arg("right").noconvert(), nb::arg("background"), nb::arg("out").noconvert());
     module.def("instruction_set", [] { return std::string(instruction_set().name); });
 }

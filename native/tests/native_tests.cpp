@@ -5,7 +5,7 @@
 #include "../core/adjoint.hpp"
 #include "../core/atoms.hpp"
 #include "../core/batch.hpp"
-#include "../core/halftone.hpp"
+#include "../core/pictures.hpp"
 #include "../core/sums.hpp"
 
 using namespace taskdict;
@@ -217,6 +217,28 @@ void test_halftone() {
     }
 }
 
+void test_bend() {
+    const Index height = 5, width = 3, knots = 2;
+    const std::vector<float> pictures = random_numbers<float>(2 * height * width, 1), weights(std::size_t(height * knots), 1.0f);
+    std::vector<float> out(pictures.size()), still(2 * 2 * knots * knots, 0.0f), far(still.size(), 1e9f);
+    const Bend bend = {2, height, width, knots, weights.data(), weights.data(), -7.0f};
+    const std::int64_t offsets[] = {0, 0, 1, -1};
+    taskdict::bend(bend, pictures.data(), offsets, still.data(), out.data());
+    bool same = true, moved = true, background = true;
+    for (Index i = 0; i < height; ++i)
+        for (Index j = 0; j < width; ++j) {
+            same = same && out[std::size_t(i * width + j)] == pictures[std::size_t(i * width + j)];
+            const bool inside = i > 0 && j + 1 < width;
+            const float expected = inside ? pictures[std::size_t((height + i - 1) * width + j + 1)] : -7.0f;
+            moved = moved && out[std::size_t((height + i) * width + j)] == expected;
+        }
+    taskdict::bend(bend, pictures.data(), offsets, far.data(), out.data());
+    for (const float value : out) background = background && value == -7.0f;
+    check(same, "no bend", "float");
+    check(moved, "moved", "float");
+    check(background, "bent out of sight", "float");
+}
+
 }  // namespace
 
 int main() {
@@ -232,6 +254,7 @@ int main() {
     test_bad_signal();
     test_halftone<float>();
     test_halftone<double>();
+    test_bend();
     std::printf("%s: %d passed, %d failed\n", instruction_set().name, passed, failed);
     return failed > 0;
 }

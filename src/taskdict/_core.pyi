@@ -108,4 +108,13 @@ def update_atoms(atoms: NDArray[Any], A: NDArray[Any], B: NDArray[Any], positive
 def diffuse_errors(
     pixels: NDArray[Any], down: NDArray[np.int64], right: NDArray[np.int64], share: NDArray[np.float64]
 ) -> None: ...
+def bend(
+    pictures: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    values: NDArray[np.float32],
+    down: NDArray[np.float32],
+    right: NDArray[np.float32],
+    background: float,
+    out: NDArray[np.float32],
+) -> None: ...
 def instruction_set() -> str: ...

@@ -147,3 +147,31 @@ def diffuse_errors(pixels: Floats, taps: Sequence[tuple[int, int, float]]) -> No
     """Replace pixels, values from 0 to 1, by 0 or 1; each hands on shares of its error to (down, right) of it."""
     down, right, share = zip(*taps, strict=True)
     _core.diffuse_errors(pixels, np.array(down, np.int64), np.array(right, np.int64), np.array(share, np.float64))
+
+
+def bend(
+    pictures: NDArray[np.float32],
+    offsets: NDArray[np.int64],
+    knots: NDArray[np.float32],
+    down: NDArray[np.float32],
+    right: NDArray[np.float32],
+    background: float,
+) -> NDArray[np.float32]:
+    """Return pictures moved by whole offsets and displaced by smooth fields, see ``native/core/pictures.hpp``.
+
+    Parameters
+    ----------
+    pictures : array of shape (n, height, width)
+        The pictures.
+    offsets : array of shape (n, 2)
+        Pixels down and to the right.
+    knots : array of shape (n, 2, n_knots, n_knots)
+        Values of the fields, down and to the right.
+    down, right : arrays of shape (height, n_knots) and (width, n_knots)
+        Weights of the knots at the pixels of a side.
+    background : float
+        What is around a picture.
+    """
+    out = np.empty_like(pictures)
+    _core.bend(pictures, offsets, knots, down, right, background, out)
+    return out

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
+from taskdict._native import bend
 from taskdict._normalise import unit_norm
 from taskdict._permutation import permuted
 from taskdict._validation import check_penalty, unlabelled
@@ -83,6 +85,9 @@ class ImageStream(Stream):
             raise ValueError(f"y must have one label for each picture, got shape {self.targets.shape}.")
         self.n_signals = len(self._images) * len(self.shifts)
         self.background = float(self._images.min())
+        self._size = 1.0  # of the pixels, where float32 might not hold them
+        if self._images.dtype == np.float64:
+            self._size = max(abs(self.background), abs(float(self._images.max()))) or 1.0
         check_reach("shifts", self.shifts, self._images.shape[1:])
         if self.bend >= max(self._images.shape[1:]):
             raise ValueError(f"bend must be less than the size of the pictures, {self._images.shape[1:]}, got {bend}.")
@@ -127,7 +132,8 @@ class ImageStream(Stream):
         pictures = as_floats(self._images[self._last])
         offsets = np.array(self.shifts)[version]
         if self.bend > 0:
-            pictures = _bent(pictures, offsets, self.bend * self._displacements(n), self.background)
+            knots = np.float32(self.bend) * self._displacements(n)
+            pictures = _bent(pictures / self._size, offsets, knots, self.background / self._size)
         elif len(self.shifts) > 1:
             pictures = moved(pictures, offsets, self.background)
         self._position += n
@@ -251,25 +257,13 @@ def moved(pictures: Floats, offsets: NDArray[np.int64], background: float) -> Fl
 
 
 def _bent(pictures: Floats, offsets: NDArray[np.int64], knots: Floats, background: float) -> Floats:
-    """Return each picture moved and displaced by the smooth field of its knots, bilinear between pixels."""
-    n, height, width = pictures.shape
-    down, right = _basis(height), _basis(width)
-    fields = down @ knots @ right.T  # (n, 2, height, width)
-    rows = np.arange(height, dtype=np.float32)[:, None] - offsets[:, 0, None, None] + fields[:, 0]
-    columns = np.arange(width, dtype=np.float32) - offsets[:, 1, None, None] + fields[:, 1]
-    framed = np.full((n, height + 3, width + 3), background, pictures.dtype)
-    framed[:, 1 : height + 1, 1 : width + 1] = pictures
-    rows, columns = np.clip(rows, -1, height) + 1, np.clip(columns, -1, width) + 1
-    top, left = rows.astype(np.int64), columns.astype(np.int64)
-    below, beside = (rows - top).astype(np.float32), (columns - left).astype(np.float32)
-    flat = framed.ravel()
-    corner = (np.arange(n)[:, None, None] * (height + 3) + top) * (width + 3) + left
-    upper = flat[corner] * (1 - beside) + flat[corner + 1] * beside
-    lower = flat[corner + width + 3] * (1 - beside) + flat[corner + width + 4] * beside
-    bent: Floats = upper * (1 - below) + lower * below
-    return bent
+    """Return each picture moved and displaced by the smooth field of its knots, bilinear between pixels, float32."""
+    _, height, width = pictures.shape
+    pictures, knots = (np.ascontiguousarray(array, np.float32) for array in (pictures, knots))
+    return bend(pictures, np.ascontiguousarray(offsets), knots, _basis(height), _basis(width), background)
 
 
+@cache
 def _basis(side: int) -> Floats:
     """Return weights of the knots along a side: bells as wide as the knots are apart, of norm one at each pixel."""
     pixels, knots = np.linspace(0, 1, side), np.linspace(0, 1, _KNOTS)
