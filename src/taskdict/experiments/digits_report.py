@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import json
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -13,7 +12,7 @@ import numpy as np
 from taskdict import datasets
 from taskdict.experiments import digits, semi_supervised
 from taskdict.experiments.pictures import mosaic, most_used, plot_semi_supervised, save_picture
-from taskdict.experiments.runs import Json, RunError, write_text
+from taskdict.experiments.runs import Json, RunError, open_folder, write_text
 from taskdict.experiments.tables import digits_table, semi_supervised_table
 from taskdict.loading import load
 
@@ -74,14 +73,7 @@ def report(
     settings: digits.Settings | semi_supervised.Settings, folder: Path, *, data: str | None, n_threads: int | None
 ) -> None:
     """Do an experiment; print its table, and write it and the pictures beside the record."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output must be a folder, but {str(folder)!r} is a file.")
-    folder.mkdir(parents=True, exist_ok=True)
-    kind = "digits" if isinstance(settings, digits.Settings) else "digits, semi-supervised"
-    written = folder / "record.json"
-    if written.exists() and json.loads(written.read_text(encoding="utf-8")).get("experiment") != kind:
-        raise ValueError(f"{str(folder)!r} has another experiment: give another --output.")
-    print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
+    open_folder(folder, "digits" if isinstance(settings, digits.Settings) else "digits, semi-supervised")
     if isinstance(settings, digits.Settings):
         record = digits.reproduce(settings, folder, data=data, n_threads=n_threads)
         text = f"{chosen_words(record)}\n\n{digits_table(record)}\n"

@@ -13,7 +13,7 @@ from PIL import Image
 from taskdict import datasets
 from taskdict.experiments import halftoning
 from taskdict.experiments.pictures import beside, save_picture
-from taskdict.experiments.runs import Json, write_text
+from taskdict.experiments.runs import Json, open_folder, write_text
 from taskdict.experiments.tables import row
 
 SHOWN = ("lena", "barbara", "boat")  # side by side
@@ -38,10 +38,7 @@ def settings_from(options: argparse.Namespace) -> halftoning.Settings:
 
 def report(settings: halftoning.Settings, folder: Path, *, data: str | None, n_threads: int | None) -> None:
     """Do the experiment; print its table, and write it and the pictures beside the record."""
-    if folder.exists() and not folder.is_dir():
-        raise ValueError(f"--output must be a folder, but {str(folder)!r} is a file.")
-    folder.mkdir(parents=True, exist_ok=True)
-    print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
+    open_folder(folder, "halftoning")
     record = halftoning.reproduce(settings, folder, data=data, n_threads=n_threads)
     text = f"{words(record)}\n\n{table(record)}\n"
     write_text(folder / "table.md", text)

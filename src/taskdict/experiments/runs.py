@@ -237,6 +237,17 @@ class Display:
         )
 
 
+def open_folder(folder: Path, experiment: str) -> None:
+    """Make the folder of an experiment, and say so; raise if it is not one, or that of another experiment."""
+    if folder.exists() and not folder.is_dir():
+        raise ValueError(f"--output must be a folder, but {str(folder)!r} is a file.")
+    folder.mkdir(parents=True, exist_ok=True)
+    written = folder / "record.json"
+    if written.exists() and json.loads(written.read_text(encoding="utf-8")).get("experiment") != experiment:
+        raise ValueError(f"{str(folder)!r} has another experiment: give another --output.")
+    print(f"results go to {str(folder)!r}; after a break, the same command goes on from there", flush=True)
+
+
 def keep_record(folder: Path, experiment: str, settings: Any, data: Json, **found: Any) -> Json:
     """Write what an experiment has found to ``record.json``, and return it.
 
