@@ -76,6 +76,18 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         What has learned to restore a patch.
     channels_ : int
         Channels of the pictures learned from. A model of one channel restores the channels of a picture one by one.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import taskdict as td
+    >>> clean = np.add.outer(np.sin(np.arange(80) / 9), np.cos(np.arange(90) / 7)) / 4 + 0.5  # smooth
+    >>> restorer = td.ImageRestorer(6, 30, lambda1=0.3, max_iter=200, learning_rate="adaptive", random_state=0)
+    >>> _ = restorer.fit([clean], degrade=td.images.degrade.floyd_steinberg)
+    >>> halftone = td.images.degrade.floyd_steinberg(1 - clean)
+    >>> error = np.abs(restorer.restore(halftone) - (1 - clean)).mean()
+    >>> bool(error < np.abs(halftone - (1 - clean)).mean() / 10)
+    True
     """
 
     regressor_: TaskDrivenRegressor
