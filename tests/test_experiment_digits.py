@@ -319,7 +319,7 @@ def test_labels_are_balanced():
 )
 def test_options_that_make_no_sense(arguments, message, tmp_path, monkeypatch, capsys):
     monkeypatch.setenv("TASKDICT_CACHE", str(tmp_path / "cache"))
-    monkeypatch.setattr(datasets, "USPS_ADDRESSES", ())
+    monkeypatch.setattr(datasets.digits, "USPS_ADDRESSES", ())
     assert reproduce(tmp_path / "out", *arguments) == 1
     assert message in capsys.readouterr().err
 
