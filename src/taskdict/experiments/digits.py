@@ -30,6 +30,7 @@ FIRST = {"lambda1": 0.1, "nu": 1e-5}  # until they are chosen
 BENDS = (0.0, 0.5, 0.8, 1.1)  # of which our recipe takes the best
 STARTS = ("halves", "mixed", "class")  # where the atoms of an unsupervised dictionary come from
 LARGEST_LOSS = 1e9  # of a learning rate that diverges
+BATCHES = 200  # that an unsupervised dictionary learns from
 DIRECTIONS = 200  # of our recipe, at most
 PAPER = {  # test errors in percent: by data set, unsupervised and supervised, for each size
     "mnist": {
@@ -64,6 +65,7 @@ class Settings:
     nu: tuple[float, ...] = NU
     rho: tuple[float, ...] = RHO  # learning rates of the paper's recipe
     bends: tuple[float, ...] = BENDS  # of ours
+    starts: tuple[str, ...] = STARTS  # of unsupervised dictionaries
     selection_size: int = 100  # atoms of the models that λ1, ν and the bend are chosen with
     selection_iterations: int = 1_000
     limit: int | None = None  # digits to learn from, None for all
@@ -79,6 +81,7 @@ class Settings:
             nu=tuple(n for n in self.nu if n in (1e-3, 1e-5)) or self.nu[:1],
             rho=(5.0,),
             bends=self.bends[1:2],
+            starts=self.starts[:1],
             selection_size=few,
             selection_iterations=200,
             limit=10_000,
@@ -171,7 +174,9 @@ def select(
     for name, values in choices.items():
         if len(values) > 1:
             chosen[name] = best(name, values, supervised, measure)
-    start = best("start", STARTS, {"kind": "unsupervised"}, "error") if settings.multi_class == "ovr" else STARTS[0]
+    start = settings.starts[0]
+    if len(settings.starts) > 1 and settings.multi_class == "ovr":
+        start = best("start", settings.starts, {"kind": "unsupervised"}, "error")
     return chosen, start, tried
 
 
@@ -291,7 +296,7 @@ def unsupervised(
         atoms = []
         for rows, share in zip(groups, np.array_split(np.arange(settings["p"]), len(groups)), strict=True):
             learner = DictionaryLearning(
-                len(share), **penalties, max_iter=200, tol=0, random_state=settings["seed"], n_threads=n_threads
+                len(share), **penalties, max_iter=BATCHES, tol=0, random_state=settings["seed"], n_threads=n_threads
             )
             atoms.append(learner.fit(signals[rows]).components_)
         D = np.concatenate(atoms)
