@@ -89,16 +89,19 @@ def report(
 
 
 def chosen_words(record: Json) -> str:
-    """Say what was chosen, and on what."""
-    chosen = record["chosen"]
-    words = f"λ1 = {chosen['lambda1']:g}, ν = {chosen['nu']:g}"
+    """Say what was chosen, and on what, and what was given."""
+    chosen, settings = record["chosen"], record["settings"]
+    words = {"lambda1": f"λ1 = {chosen['lambda1']:g}", "nu": f"ν = {chosen['nu']:g}"}
     if chosen["learning_rate"] != "adaptive":
-        words += f", ρ = {chosen['learning_rate']:g}"
+        words["rho"] = f"ρ = {chosen['learning_rate']:g}"
     if chosen["bend"] > 0:
-        words += f", bent by {chosen['bend']:g} pixels"
-    if record["selection"]:
-        words += f", chosen on the last digits of the training set at p = {record['settings']['selection_size']}"
-    return f"{words}; {record['settings']['iterations']:,} batches of {record['settings']['batch_size']}."
+        words["bends"] = f"bent by {chosen['bend']:g} pixels"
+    selected = ", ".join(text for name, text in words.items() if len(settings[name]) > 1)
+    if selected:
+        selected += f", chosen on the last digits of the training set at p = {settings['selection_size']}; "
+    given = ", ".join(text for name, text in words.items() if len(settings[name]) <= 1)
+    given = f"{given}, given; " if given else ""
+    return f"{selected}{given}{settings['iterations']:,} batches of {settings['batch_size']}."
 
 
 def save_atoms(record: Json, folder: Path, data: str | None) -> list[Path]:
