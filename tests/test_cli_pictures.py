@@ -1,3 +1,5 @@
+import sys
+
 import numpy as np
 import pytest
 from PIL import Image
@@ -153,3 +155,9 @@ def test_training_goes_on(camera, tmp_path, monkeypatch, capsys):
     assert cli.main(["train-restorer", str(tmp_path / "part"), *arguments]) == 0
     models = [td.load(tmp_path / name) for name in ("whole", "part")]
     np.testing.assert_array_equal(models[0].regressor_.components_, models[1].regressor_.components_)
+
+
+def test_without_pillow(monkeypatch, camera, tmp_path, capsys):
+    monkeypatch.setitem(sys.modules, "PIL", None)
+    assert cli.main(["degrade", str(camera), str(tmp_path / "out.png"), "--kind", "blur"]) == 1
+    assert capsys.readouterr().err == 'taskdict: pictures need Pillow: pip install "taskdict[images]"\n'

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._pillow import pillow
 from taskdict.datasets.places import DataError, Folder, find
 
 KODAK_ADDRESSES = ("http://r0k.us/graphics/kodak/kodak/",)
@@ -155,8 +156,7 @@ def digest(image: NDArray[Any]) -> str:
 
 
 def _load(folder: str, expected: dict[str, str], addresses: tuple[str, ...], data: Folder, download: bool) -> Pictures:
-    from PIL import Image
-
+    Image = pillow()
     images = {}
     for name, known in expected.items():
         path = find(folder, (f"{name}.png",), addresses, data, download)

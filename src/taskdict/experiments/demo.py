@@ -8,7 +8,8 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from taskdict.experiments.pictures import beside, mosaic, pillow, save_picture
+from taskdict._pillow import pillow
+from taskdict.experiments.pictures import beside, mosaic, save_picture
 
 
 def run(seed: int, output: Path) -> None:

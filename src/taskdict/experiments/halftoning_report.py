@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from PIL import Image
 
 from taskdict import datasets
+from taskdict._pillow import pillow
 from taskdict.experiments import halftoning
 from taskdict.experiments.pictures import beside, save_picture
 from taskdict.experiments.runs import Json, open_folder, write_text
@@ -79,7 +79,7 @@ def show(folder: Path, data: str | None) -> None:
         if name in originals:
             halves = [originals[name]]
             for kind in ("halftone", "restored"):
-                with Image.open(folder / "pictures" / f"{name}-{kind}.png") as picture:
+                with pillow().open(folder / "pictures" / f"{name}-{kind}.png") as picture:
                     halves.append(np.asarray(picture))
             rows.append(beside(halves, 8))
     width = min(each.shape[1] for each in rows)

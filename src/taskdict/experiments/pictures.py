@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._pillow import pillow
 from taskdict.experiments.runs import Json
 
 Pixels = NDArray[np.uint8]
@@ -34,17 +35,7 @@ def beside(pictures: Sequence[Pixels], gap: int) -> Pixels:
 
 def save_picture(picture: Pixels, path: Path) -> None:
     """Write a picture as a .png file."""
-    image_class = pillow()
-    image_class.fromarray(picture).save(path)
-
-
-def pillow() -> Any:
-    """Return Pillow's class of images."""
-    try:
-        from PIL import Image
-    except ImportError:
-        raise ImportError('the picture needs Pillow: pip install "taskdict[images]"') from None
-    return Image
+    pillow().fromarray(picture).save(path)
 
 
 def most_used(codes: Any, count: int) -> NDArray[np.intp]:

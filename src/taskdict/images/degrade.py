@@ -17,6 +17,7 @@ from scipy.ndimage import gaussian_filter
 from sklearn.utils import check_random_state
 
 from taskdict._native import diffuse_errors
+from taskdict._pillow import pillow
 from taskdict._validation import check_count
 from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 
@@ -106,8 +107,7 @@ def missing_pixels(image: Any, fraction: float = 0.5, random_state: Any = None) 
 
 def jpeg(image: Any, quality: int = 10) -> Picture:
     """Return what is left of a picture after JPEG compression of a quality from 1 to 95; needs Pillow."""
-    from PIL import Image
-
+    Image = pillow()
     quality = check_count("quality", quality)
     image = check_picture(image)
     shown = from_unit(to_unit(image), np.dtype(np.uint8))
@@ -134,7 +134,7 @@ DEGRADATIONS: dict[str, Callable[..., Picture]] = {
 
 def resize(image: Any, height: int, width: int) -> Picture:
     """Return a picture of another size, by bicubic interpolation; needs Pillow."""
-    from PIL import Image
+    Image = pillow()
 
     def resized(channel: Floats) -> Floats:
         small = Image.fromarray(np.ascontiguousarray(channel, np.float32)).resize(

@@ -14,6 +14,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._pillow import pillow
+
 KEPT = ("icc_profile", "exif", "dpi")  # of what a file says beside its pixels
 _DEPTHS = {"1": np.bool_, "L": np.uint8, "RGB": np.uint8, "I;16": np.uint16}
 
@@ -86,8 +88,7 @@ def write_picture(path: Path, picture: Picture, *, force: bool = False) -> None:
     PictureError
         If the format is unknown, or cannot hold the picture.
     """
-    from PIL import Image
-
+    Image = pillow()
     check_output(path, force=force)
     pixels = picture.pixels
     if picture.alpha is not None:
@@ -105,8 +106,7 @@ def write_picture(path: Path, picture: Picture, *, force: bool = False) -> None:
 
 def check_output(path: Path, *, force: bool) -> None:
     """Raise if a picture could not be written there, before any work is done."""
-    from PIL import Image
-
+    Image = pillow()
     if not path.absolute().parent.is_dir() or path.is_dir():
         raise PictureError(f"{str(path)!r} must be the name of a file in a folder that exists.")
     kind = Image.registered_extensions().get(path.suffix.lower())
@@ -119,7 +119,8 @@ def check_output(path: Path, *, force: bool) -> None:
 @contextmanager
 def _opened(path: Path) -> Iterator[Any]:
     """Open a picture; what goes wrong is told in one sentence."""
-    from PIL import Image, UnidentifiedImageError
+    Image = pillow()
+    from PIL import UnidentifiedImageError
 
     try:
         with warnings.catch_warnings():
