@@ -175,7 +175,7 @@ def add_restore(commands: Any) -> None:
         "--lambda1", type=penalty, metavar="X", help="weight of the ℓ1 norm (default: that of the training)"
     )
     command.add_argument(
-        "--stride", type=positive, default=1, metavar="N", help="pixels between patches: 2 is four times as fast"
+        "--stride", type=positive, default=1, metavar="N", help="pixels between patches: 2 takes a quarter of them"
     )
     command.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
     command.add_argument("--force", action="store_true", help="replace an existing file")

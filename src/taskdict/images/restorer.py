@@ -223,7 +223,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             The weight of the ℓ1 norm to use, None for the one learned with. Since patches are averaged, a little less
             may be better: the paper learns with 0.6 and restores with 0.55.
         stride : int, default=1
-            Pixels between neighbouring patches, at most `patch_size`: 2 is four times as fast, and a little worse.
+            Pixels between neighbouring patches, at most `patch_size`: 2 takes a quarter of the patches.
         report : callable
             Called now and then with the number of patches that are done, and of all.
 
