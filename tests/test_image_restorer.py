@@ -113,6 +113,15 @@ def test_lambda1_and_stride_at_restoration(model):
         model.restore(halftone, lambda1=-1)
 
 
+def test_artefacts_removed_as_noise(model):
+    halftone = degrade.floyd_steinberg(CAMERA)[:70, :80] / 255
+    expected = td.images.denoise(model.restore(halftone), 0.03)
+    np.testing.assert_allclose(model.restore(halftone, denoise=0.03), expected, atol=0.01)
+    assert np.abs(expected - model.restore(halftone)).max() > 0.01
+    with pytest.raises(ValueError, match="denoise must be a positive number"):
+        model.restore(halftone, denoise=0.0)
+
+
 def test_threads_do_not_matter(model):
     halftone = degrade.floyd_steinberg(CAMERA)
     results = [model.set_params(n_threads=n).restore(halftone / 255) for n in (1, 2)]

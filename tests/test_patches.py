@@ -90,7 +90,7 @@ def test_bad_pairs(damaged, clean, message):
 
 
 @pytest.mark.parametrize("stride", [1, 2, 3, 5])
-@pytest.mark.parametrize("shape", [(20, 31, 1), (5, 5, 3), (5, 40, 1), (33, 5, 1), (23, 24, 3)])
+@pytest.mark.parametrize("shape", [(20, 31, 1), (5, 5, 3), (5, 40, 1), (33, 5, 1), (23, 24, 3), (9, 4, 1), (2, 1, 3)])
 @pytest.mark.parametrize("at_once", [1, 100, 10**6])
 def test_patches_that_stay_make_the_picture(shape, stride, at_once):
     image = RNG.random(shape).astype(np.float32)
@@ -122,8 +122,6 @@ def test_pixels_are_the_averages_over_patches(stride):
 def test_what_map_patches_cannot_do():
     with pytest.raises(ValueError, match="stride must be from 1 to the patch size, 5"):
         map_patches(np.zeros((9, 9, 1)), 5, same, stride=6)
-    with pytest.raises(ValueError, match="at least as large as a patch of 5 by 5, got 9 by 4"):
-        map_patches(np.zeros((9, 4, 1)), 5, same)
 
 
 def test_values_are_from_0_to_1():

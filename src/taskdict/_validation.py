@@ -73,6 +73,14 @@ def check_penalty(name: str, value: Any) -> float:
     return number
 
 
+def check_positive(name: str, value: Any) -> float:
+    """Return a finite positive float."""
+    number = check_number(name, value)
+    if not 0 < number < math.inf:
+        raise ValueError(f"{name} must be a positive number, got {number}.")
+    return number
+
+
 def check_count(name: str, value: Any) -> int:
     """Return a number of things, at least one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):

@@ -177,6 +177,9 @@ def add_restore(commands: Any) -> None:
     command.add_argument(
         "--stride", type=positive, default=1, metavar="N", help="pixels between patches: 2 takes a quarter of them"
     )
+    command.add_argument(
+        "--denoise", type=penalty, metavar="X", help="remove what is left as noise of this deviation, such as 0.02"
+    )
     command.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
     command.add_argument("--force", action="store_true", help="replace an existing file")
     command.set_defaults(run=run_restore, interrupted=": nothing was written")
@@ -198,7 +201,13 @@ def run_restore(options: argparse.Namespace) -> None:
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which restores no pictures.")
     model.set_params(n_threads=options.threads)
     with Percent(f"restoring {options.picture.name}") as percent:
-        restored = model.restore(picture.pixels, lambda1=options.lambda1, stride=options.stride, report=percent.show)
+        restored = model.restore(
+            picture.pixels,
+            lambda1=options.lambda1,
+            stride=options.stride,
+            denoise=options.denoise,
+            report=percent.show,
+        )
     alpha = picture.alpha
     if alpha is not None and alpha.shape != restored.shape[:2]:
         alpha = resize(alpha, *restored.shape[:2])

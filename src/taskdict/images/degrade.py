@@ -18,7 +18,7 @@ from sklearn.utils import check_random_state
 
 from taskdict._native import diffuse_errors
 from taskdict._pillow import pillow
-from taskdict._validation import check_count
+from taskdict._validation import check_count, check_positive
 from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 
 Picture = NDArray[Any]
@@ -76,12 +76,14 @@ def ordered_dither(image: Any, size: int = 8) -> Picture:
 def gaussian_noise(image: Any, sigma: float = 0.1, random_state: Any = None) -> Picture:
     """Return a picture with noise of standard deviation `sigma`, as a share of the range."""
     rng = check_random_state(random_state)
-    return _as_a_whole(image, lambda values: values + _positive("sigma", sigma) * rng.standard_normal(values.shape))
+    return _as_a_whole(
+        image, lambda values: values + check_positive("sigma", sigma) * rng.standard_normal(values.shape)
+    )
 
 
 def blur(image: Any, sigma: float = 1.5) -> Picture:
     """Return a picture blurred by a bell of standard deviation `sigma` pixels; edges are mirrored."""
-    sigma = _positive("sigma", sigma)
+    sigma = check_positive("sigma", sigma)
     return _by_channel(image, lambda channel: gaussian_filter(channel, sigma, mode="reflect"))
 
 
@@ -168,9 +170,3 @@ def _by_channel(image: Any, function: Callable[[Floats], Floats]) -> Picture:
         return np.stack(channels, axis=2)
 
     return _as_a_whole(image, each)
-
-
-def _positive(name: str, value: float) -> float:
-    if not 0 < value < np.inf:
-        raise ValueError(f"{name} must be a positive number, got {value!r}.")
-    return value

@@ -143,7 +143,7 @@ def map_patches(
     Parameters
     ----------
     image : array of shape (height, width, channels)
-        A picture that is at least as large as a patch.
+        A picture; one that is smaller than a patch is mirrored at its edges.
     size : int
         Height and width of a patch.
     function : callable
@@ -161,11 +161,12 @@ def map_patches(
     -------
     array of the shape of the picture, float32
     """
-    height, width, channels = image.shape
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
-    if min(height, width) < size:
-        raise ValueError(f"image must be at least as large as a patch of {size} by {size}, got {height} by {width}.")
+    given = image.shape
+    if min(given[:2]) < size:
+        image = np.pad(image, [*((0, max(0, size - side)) for side in given[:2]), (0, 0)], mode="symmetric")
+    height, width, channels = image.shape
     down, right = _positions(height, size, stride), _positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
     result = np.empty(image.shape, np.float32)
@@ -189,7 +190,7 @@ def map_patches(
         ready = until - finished
         result[finished:until] = sums[:ready] / (counts[:ready, None] * weights)[:, :, None]
         sums, counts, finished = sums[ready:], counts[ready:], until
-    return result
+    return result[: given[0], : given[1]]
 
 
 def check_channels(image: Any, name: str = "image") -> NDArray[Any]:

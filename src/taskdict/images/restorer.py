@@ -15,10 +15,11 @@ from sklearn.utils.validation import check_is_fitted
 from taskdict import storage
 from taskdict._native import Encoder, decode
 from taskdict._threads import resolve_threads
-from taskdict._validation import check_count, check_penalty
+from taskdict._validation import check_count, check_penalty, check_positive
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.images.degrade import resize
+from taskdict.images.noise import denoise as without_noise
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit
 
@@ -202,8 +203,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             check_penalty(name, getattr(self, name))
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
-        elif not 0 < self.n_passes < math.inf:
-            raise ValueError(f"n_passes must be a positive number, got {self.n_passes!r}.")
+        else:
+            check_positive("n_passes", self.n_passes)
 
     def restore(
         self,
@@ -211,6 +212,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         *,
         lambda1: float | None = None,
         stride: int = 1,
+        denoise: float | None = None,
         report: Callable[[int, int], None] = lambda done, total: None,
     ) -> Picture:
         """Return a picture restored.
@@ -224,6 +226,9 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             may be better: the paper learns with 0.6 and restores with 0.55.
         stride : int, default=1
             Pixels between neighbouring patches, at most `patch_size`: 2 takes a quarter of the patches.
+        denoise : float or None, default=None
+            If given, artefacts that are left are removed as noise of this standard deviation, for values from 0 to 1,
+            see :func:`taskdict.images.denoise`.
         report : callable
             Called now and then with the number of patches that are done, and of all.
 
@@ -234,6 +239,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         lambda1 = self.regressor_.lambda1_ if lambda1 is None else check_penalty("lambda1", lambda1)
         stride = check_count("stride", stride)
+        denoise = None if denoise is None else check_positive("denoise", denoise)
         image = check_picture(image)
         dtype, grey = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.ndim == 2
         if self.upscale > 1:
@@ -248,23 +254,15 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         parts = [picture] if self.channels_ > 1 else [picture[:, :, k : k + 1] for k in range(picture.shape[2])]
         restored = []
         for k, part in enumerate(parts):
-            total = len(parts)
 
-            def told(done: int, of: int, k: int = k, total: int = total) -> None:
-                report(k * of + done, total * of)
+            def told(done: int, total: int, k: int = k) -> None:
+                report(k * total + done, len(parts) * total)
 
-            restored.append(self._restore_channels(part, restore_patches, stride, told))
+            restored.append(map_patches(part, self.patch_size, restore_patches, stride=stride, report=told))
         values = np.concatenate(restored, axis=2)
+        if denoise is not None:
+            values = without_noise(values, denoise, n_threads=self.n_threads)
         return from_unit(values[:, :, 0] if grey else values, dtype)
-
-    def _restore_channels(
-        self, picture: Picture, function: Callable[[Floats], Floats], stride: int, report: Callable[[int, int], None]
-    ) -> Floats:
-        """Restore a picture with as many channels as the model has; one that is too small is mirrored at its edges."""
-        height, width = picture.shape[:2]
-        margins = [(0, max(0, self.patch_size - side)) for side in (height, width)]
-        framed = np.pad(picture, [*margins, (0, 0)], mode="symmetric")
-        return map_patches(framed, self.patch_size, function, stride=stride, report=report)[:height, :width]
 
     def _patch_restorer(self, lambda1: float) -> Callable[[Floats], Floats]:
         """Return a function that restores patches."""
