@@ -1,3 +1,4 @@
+import copy
 import os
 import signal
 import subprocess
@@ -44,7 +45,10 @@ def test_halftones_are_restored(model):
     assert psnr(clean, restored) > max(psnr(clean, degrade.blur(halftone, sigma)) for sigma in (0.8, 1.0, 1.3, 1.6)) + 2
 
 
-def test_it_is_the_average_of_the_predictions_of_patches(model):
+@pytest.mark.parametrize("overlap", ["plain", "weighted"])
+def test_it_is_the_average_of_the_predictions_of_patches(model, overlap):
+    model = copy.copy(model).set_params(overlap=overlap)
+    weights = np.ones((8, 8)) if overlap == "plain" else model.weights_
     image = degrade.floyd_steinberg(CAMERA)[:20, :25]
     values = image / 255
     sums, counts = np.zeros(image.shape), np.zeros(image.shape)
@@ -52,9 +56,20 @@ def test_it_is_the_average_of_the_predictions_of_patches(model):
         for j in range(18):
             patch = values[i : i + 8, j : j + 8]
             found = model.regressor_.predict((patch - patch.mean()).reshape(1, -1)).reshape(8, 8) + patch.mean()
-            sums[i : i + 8, j : j + 8] += found
-            counts[i : i + 8, j : j + 8] += 1
+            sums[i : i + 8, j : j + 8] += weights * found
+            counts[i : i + 8, j : j + 8] += weights
     np.testing.assert_allclose(model.restore(values), sums / counts, atol=1e-4)
+
+
+def test_weights(model):
+    """The middle of a patch is restored better than its corners, and has a greater weight; that helps."""
+    assert model.weights_.max() == 1
+    assert model.weights_.min() > 0
+    assert model.weights_[2:6, 2:6].min() > 2 * model.weights_[[0, 0, 7, 7], [0, 7, 0, 7]].max()
+    clean = pictures.camera()[:200, :200]
+    halftone = degrade.floyd_steinberg(clean)
+    plain = copy.copy(model).set_params(overlap="plain").restore(halftone)
+    assert psnr(clean, model.restore(halftone)) > psnr(clean, plain)
 
 
 def test_dtypes(model):
@@ -173,6 +188,11 @@ def test_a_file_that_does_not_fit(model, tmp_path, monkeypatch):
     model.save(tmp_path / "model")
     with pytest.raises(td.ModelFileError, match="its patches do not fit its dictionary"):
         td.load(tmp_path / "model")
+    monkeypatch.undo()
+    monkeypatch.setattr(model, "weights_", model.weights_[1:])
+    model.save(tmp_path / "model")
+    with pytest.raises(td.ModelFileError, match="its weights do not fit its patches"):
+        td.load(tmp_path / "model")
 
 
 def test_clone(model):
@@ -236,6 +256,7 @@ def test_killed_and_resumed(tmp_path):
         ({"patch_size": 0}, [CAMERA], "patch_size must be"),
         ({"lambda1": -1}, [CAMERA], "lambda1 must be"),
         ({"n_passes": 0}, [CAMERA], "n_passes must be a positive number"),
+        ({"overlap": "mean"}, [CAMERA], "overlap must be 'weighted' or 'plain', got 'mean'"),
         ({}, [], "at least one picture"),
         ({}, [CAMERA[:5]], "all pictures are smaller than a patch"),
         ({}, [CAMERA.astype(int)], "must be uint8, uint16, bool or floating-point"),

@@ -97,8 +97,10 @@ def test_patches_that_stay_make_the_picture(shape, stride, at_once):
     np.testing.assert_allclose(map_patches(image, 5, same, stride=stride, at_once=at_once), image, atol=1e-6)
 
 
+@pytest.mark.parametrize("weights", [None, RNG.random((4, 4)) + 0.1])
 @pytest.mark.parametrize("stride", [1, 3])
-def test_pixels_are_the_averages_over_patches(stride):
+def test_pixels_are_the_averages_over_patches(stride, weights):
+    shares = np.ones((4, 4, 1)) if weights is None else weights[:, :, None]
     image = RNG.random((13, 17, 2)).astype(np.float32)
 
     def mean_times_place(patches):
@@ -112,10 +114,10 @@ def test_pixels_are_the_averages_over_patches(stride):
     for i in rows:
         for j in columns:
             patch = image[i : i + 4, j : j + 4].reshape(1, -1)
-            sums[i : i + 4, j : j + 4] += mean_times_place(patch).reshape(4, 4, 2)
-            counts[i : i + 4, j : j + 4] += 1
+            sums[i : i + 4, j : j + 4] += shares * mean_times_place(patch).reshape(4, 4, 2)
+            counts[i : i + 4, j : j + 4] += shares
     for at_once in (1, 50, 10**6):
-        found = map_patches(image, 4, mean_times_place, stride=stride, at_once=at_once)
+        found = map_patches(image, 4, mean_times_place, stride=stride, weights=weights, at_once=at_once)
         np.testing.assert_allclose(found, sums / counts, atol=1e-6)
 
 

@@ -135,6 +135,7 @@ def map_patches(
     function: Callable[[Floats], Floats],
     *,
     stride: int = 1,
+    weights: Floats | None = None,
     at_once: int = AT_ONCE,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
@@ -151,6 +152,8 @@ def map_patches(
     stride : int
         Pixels between neighbouring patches, at most their size; the last row and column of patches always touch the
         edge.
+    weights : array of shape (size, size) or None
+        Positive weights of the pixels of a patch in the average, None if they are all the same.
     at_once : int
         How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
         patches in all.
@@ -163,15 +166,14 @@ def map_patches(
     """
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
+    shares = np.ones((size, size), np.float32) if weights is None else np.asarray(weights, np.float32)
     given = image.shape
-    if min(given[:2]) < size:
-        image = np.pad(image, [*((0, max(0, size - side)) for side in given[:2]), (0, 0)], mode="symmetric")
+    image = np.pad(image, [*((0, max(0, size - side)) for side in given[:2]), (0, 0)], mode="symmetric")
     height, width, channels = image.shape
     down, right = _positions(height, size, stride), _positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
     result = np.empty(image.shape, np.float32)
-    sums, counts = np.zeros((0, width, channels), np.float32), np.zeros(0, np.float32)
-    weights = _cover(right, size, width)  # of a column of pixels
+    sums, totals = np.zeros((0, width, channels), np.float32), np.zeros((0, width, 1), np.float32)
     finished = 0  # rows of pixels
     for k in range(0, len(down), rows_at_once):
         rows = down[k : k + rows_at_once]
@@ -179,17 +181,18 @@ def map_patches(
             len(rows), len(right), size, size, channels
         )
         missing = rows[-1] + size - finished - len(sums)
-        sums = np.concatenate([sums, np.zeros((missing, width, channels), np.float32)])
-        counts = np.concatenate([counts, np.zeros(missing, np.float32)])
+        sums, totals = (
+            np.concatenate([array, np.zeros((missing, *array.shape[1:]), np.float32)]) for array in (sums, totals)
+        )
         for i in range(size):
-            counts[rows - finished + i] += 1
             for j in range(size):
-                _add(sums, rows - finished + i, right + j, values[:, :, i, j])
+                _add(sums, rows - finished + i, right + j, shares[i, j] * values[:, :, i, j])
+                _add(totals, rows - finished + i, right + j, shares[i, j])
         report((k + len(rows)) * len(right), len(down) * len(right))
         until = height if k + rows_at_once >= len(down) else int(down[k + rows_at_once])
         ready = until - finished
-        result[finished:until] = sums[:ready] / (counts[:ready, None] * weights)[:, :, None]
-        sums, counts, finished = sums[ready:], counts[ready:], until
+        result[finished:until] = sums[:ready] / totals[:ready]
+        sums, totals, finished = sums[ready:], totals[ready:], until
     return result[: given[0], : given[1]]
 
 
@@ -212,15 +215,7 @@ def _positions(length: int, size: int, stride: int) -> NDArray[np.int64]:
     return np.unique([*range(0, length - size, stride), length - size]).astype(np.int64)
 
 
-def _cover(starts: NDArray[np.int64], size: int, length: int) -> NDArray[np.float32]:
-    """Return how many patches cover each pixel along a side."""
-    count = np.zeros(length, np.float32)
-    for i in range(size):
-        count[starts + i] += 1
-    return count
-
-
-def _add(sums: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Floats) -> None:
+def _add(sums: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64], values: Any) -> None:
     """Add values at rows and columns, all different; next to each other they need no list."""
     if len(rows) == rows[-1] - rows[0] + 1 and len(columns) == columns[-1] - columns[0] + 1:
         sums[rows[0] : rows[-1] + 1, columns[0] : columns[-1] + 1] += values

@@ -16,12 +16,20 @@ from taskdict import storage
 from taskdict._native import Encoder, decode
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_penalty, check_positive
+from taskdict.constraints import UnitBall
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.estimators.task_driven import TaskDrivenRegressor
+from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
 from taskdict.images.noise import denoise as without_noise
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit
+from taskdict.initialisation import learn_dictionary
+
+TO_START = 20_000  # clean patches that the first dictionary is learned from
+START = 0.005  # λ1 of that dictionary, times the side of a patch
+TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
+LEAST_WEIGHT = 1e-3  # of the largest
 
 Picture = NDArray[Any]
 
@@ -30,10 +38,10 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     """Restore pictures that were damaged in a way which need not be known, from examples (paper, Section 5.3).
 
     A patch x of a damaged picture has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the
-    restored patch is Wα. D and W are learned together from pairs of damaged and clean patches: they minimise the
-    average of ½‖y − Wα‖² plus nu/2 ‖W‖² (``eq:regression``). A picture is restored by the average of all its
-    overlapping patches. Values are from 0 to 1, and the mean of a damaged patch is subtracted from both patches of a
-    pair, so λ1 is about values with a mean of zero.
+    restored patch is Wα. D and W are learned together from pairs of damaged and clean patches, D from a dictionary of
+    clean patches on: they minimise the average of ½‖y − Wα‖² plus nu/2 ‖W‖² (``eq:regression``). A picture is restored
+    by the average of all its overlapping patches. Values are from 0 to 1, and the mean of a damaged patch is subtracted
+    from both patches of a pair, so λ1 is about values with a mean of zero.
 
     Parameters
     ----------
@@ -48,6 +56,10 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         Weight of the squared ℓ2 norm of the codes.
     nu : float, default=0.0
         Weight of the squared norm of W.
+    overlap : "weighted" or "plain", default="weighted"
+        How overlapping patches are averaged. The middle of a patch is restored better than its corners: "weighted"
+        gives each place of a patch the weight 1 / e², where e is its mean squared error in the end of the training.
+        The paper's average is plain.
     upscale : int, default=1
         Damaged pictures are first made larger by this factor, by bicubic interpolation: 2 for super-resolution from
         half as many pixels along each side.
@@ -57,7 +69,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         Number of batches, in place of `n_passes`.
     batch_size : int, default=200
         Patches per batch.
-    learning_rate : "auto", "adaptive" or float, default="auto"
+    learning_rate : "adaptive", "auto" or float, default="adaptive"
         As in :class:`taskdict.TaskDrivenRegressor`.
     checkpoint : path or None, default=None
         A file that the state of the training is written to every 20 seconds. If the training is stopped, even killed,
@@ -75,6 +87,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     ----------
     regressor_ : TaskDrivenRegressor
         What has learned to restore a patch.
+    weights_ : array of shape (patch_size, patch_size)
+        Weights of the places of a patch, at most one.
     channels_ : int
         Channels of the pictures learned from. A model of one channel restores the channels of a picture one by one.
 
@@ -101,11 +115,12 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         lambda1: float = 0.6,
         lambda2: float = 0.0,
         nu: float = 0.0,
+        overlap: str = "weighted",
         upscale: int = 1,
         n_passes: float = 2.0,
         max_iter: int | None = None,
         batch_size: int = 200,
-        learning_rate: Any = "auto",
+        learning_rate: Any = "adaptive",
         checkpoint: Any = None,
         random_state: Any = None,
         n_threads: int | None = None,
@@ -117,6 +132,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         self.lambda1 = lambda1
         self.lambda2 = lambda2
         self.nu = nu
+        self.overlap = overlap
         self.upscale = upscale
         self.n_passes = n_passes
         self.max_iter = max_iter
@@ -149,6 +165,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         max_iter = self.max_iter
         if max_iter is None:
             max_iter = math.ceil(self.n_passes * pairs.n_signals / self.batch_size)
+        start = self._first_dictionary(clean)
         regressor = TaskDrivenRegressor(
             self.n_components,
             lambda1=self.lambda1,
@@ -158,6 +175,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             batch_size=self.batch_size,
             max_iter=max_iter,
             learning_rate=self.learning_rate,
+            dictionary_init=start,
             checkpoint=self.checkpoint,
             random_state=self.random_state,
             n_threads=self.n_threads,
@@ -167,9 +185,33 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         try:
             regressor.fit(pairs)
         finally:  # an interrupted training leaves what it has learned
+            regressor.set_params(dictionary_init=None)
             if "_training" in vars(regressor):
                 self.regressor_, self.channels_ = regressor, pairs.n_channels
+                self.weights_ = np.ones((self.patch_size, self.patch_size), np.float32)
+        self.weights_ = self._find_weights(pairs)
         return self
+
+    def _first_dictionary(self, clean: list[Picture]) -> Floats:
+        """Return atoms of clean patches, which do not know what damage adds, such as the pattern of a halftone.
+
+        The codes of damaged patches on them tell more of the clean ones than those on atoms of damaged patches.
+        """
+        seed = self.random_state if isinstance(self.random_state, int) else 0  # the same when a training goes on
+        patches = PatchPairs(clean, clean, self.patch_size, random_state=seed)
+        signals = patches.take(min(TO_START, patches.n_signals))
+        coding, n_threads = Coding(START * self.patch_size), resolve_threads(self.n_threads)
+        none = np.zeros((self.n_components, signals.shape[1]), np.float32)
+        return learn_dictionary(signals, none, coding, UnitBall(), (), seed, n_threads)
+
+    def _find_weights(self, pairs: PatchPairs) -> Floats:
+        """Return 1 / e² of each place of a patch, as a share of the largest."""
+        X, y = pairs.take_pairs(min(TO_WEIGH, pairs.n_signals))
+        errors = np.square(self._patch_restorer(self.regressor_.lambda1_)(X) - y)
+        by_place = errors.reshape(len(X), self.patch_size, self.patch_size, -1).mean(axis=(0, 3), dtype=np.float64)
+        least = max(by_place.min(), np.finfo(np.float32).tiny)
+        weights: Floats = np.maximum(np.square(least / np.maximum(by_place, least)), LEAST_WEIGHT).astype(np.float32)
+        return weights
 
     def _pairs(self, images: Sequence[Any], degrade: Any) -> tuple[list[Picture], list[Picture]]:
         """Return damaged and clean pictures."""
@@ -205,6 +247,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             check_count("max_iter", self.max_iter)
         else:
             check_positive("n_passes", self.n_passes)
+        if self.overlap not in ("weighted", "plain"):
+            raise ValueError(f"overlap must be 'weighted' or 'plain', got {self.overlap!r}.")
 
     def restore(
         self,
@@ -250,6 +294,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             raise ValueError(
                 f"image has {picture.shape[2]} channels, but the model has learned from pictures with {self.channels_}."
             )
+        self._check_parameters()
+        weights = self.weights_ if self.overlap == "weighted" else None
         restore_patches = self._patch_restorer(lambda1)
         parts = [picture] if self.channels_ > 1 else [picture[:, :, k : k + 1] for k in range(picture.shape[2])]
         restored = []
@@ -258,7 +304,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             def told(done: int, total: int, k: int = k) -> None:
                 report(k * total + done, len(parts) * total)
 
-            restored.append(map_patches(part, self.patch_size, restore_patches, stride=stride, report=told))
+            found = map_patches(part, self.patch_size, restore_patches, stride=stride, weights=weights, report=told)
+            restored.append(found)
         values = np.concatenate(restored, axis=2)
         if denoise is not None:
             values = without_noise(values, denoise, n_threads=self.n_threads)
@@ -303,7 +350,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         storage.write(
             path,
             type(self).__name__,
-            arrays,
+            {**arrays, "weights": self.weights_},
             {"regressor": document, "parameters": mine, "channels": self.channels_},
         )
 
@@ -312,9 +359,12 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
         model = cls(**{name: from_json(value) for name, value in document["parameters"].items()})
         model._check_parameters()
+        weights = arrays.pop("weights")
         regressor = TaskDrivenRegressor._from_file(arrays, document["regressor"])
         channels = int(document["channels"])
         if regressor.n_features_in_ != model.patch_size**2 * channels:
             raise ValueError("its patches do not fit its dictionary")
-        model.regressor_, model.channels_ = regressor, channels
+        if weights.shape != (model.patch_size, model.patch_size) or not (weights > 0).all():
+            raise ValueError("its weights do not fit its patches")
+        model.regressor_, model.channels_, model.weights_ = regressor, channels, weights
         return model
