@@ -15,6 +15,7 @@ from taskdict.datasets import pictures as room
 from taskdict.experiments import halftoning
 
 SMALL = ["--patch-size", "5", "--atoms", "20", "--passes", "0.5", "--restoration", "0.2", "0.3", "--lambda1", "0.3"]
+SMALL += ["--denoise", "0.01", "0.02"]
 
 
 def read(path):
@@ -50,9 +51,12 @@ def done(tmp_path_factory):
 
 def test_record(done):
     record = json.loads((done[0] / "record.json").read_text())
-    assert list(record["results"][0]["psnr"]) == list(room.CLASSICAL)
-    means = {run["settings"]["restoration"]: np.mean(list(run["psnr"].values())) for run in record["selection"]}
-    assert record["chosen"]["restoration"] == max(means, key=means.get)
+    assert [list(run["psnr"]) for run in record["results"]] == [list(room.CLASSICAL)] * 2
+    for name, values in (("restoration", (0.2, 0.3)), ("denoise", (0.01, 0.02))):
+        runs = [run for run in record["selection"] if (run["settings"]["denoise"] is None) == (name == "restoration")]
+        means = {run["settings"][name]: np.mean(list(run["psnr"].values())) for run in runs}
+        assert tuple(means) == values
+        assert record["chosen"][name] == max(means, key=means.get)
     for run in record["selection"]:
         assert tuple(run["psnr"]) == halftoning.VALIDATION
         assert run["settings"]["pictures"] == "validation"
@@ -60,17 +64,20 @@ def test_record(done):
     assert record["seconds"] > 0
 
 
-def test_figures_are_those_of_the_pictures(done):
+@pytest.mark.parametrize(("number", "kind"), [(0, "restored"), (1, "denoised")])
+def test_figures_are_those_of_the_pictures(done, number, kind):
     folder, data = done
     record = json.loads((folder / "record.json").read_text())
-    model = td.load(folder / "models" / "restorer.safetensors")
+    chosen = record["chosen"]
+    model = td.load(folder / "models" / "restorer.safetensors").set_params(overlap="plain")
     for name in ("house", "bridge"):
         clean = read(data / "classic12" / f"{name}.png")
-        halftone, restored = (read(folder / "pictures" / f"{name}-{kind}.png") for kind in ("halftone", "restored"))
+        halftone, restored = (read(folder / "pictures" / f"{name}-{each}.png") for each in ("halftone", kind))
         np.testing.assert_array_equal(halftone, td.images.degrade.floyd_steinberg(clean))
-        np.testing.assert_array_equal(restored, model.restore(halftone, lambda1=record["chosen"]["restoration"]))
+        denoise = None if kind == "restored" else chosen["denoise"]
+        np.testing.assert_array_equal(restored, model.restore(halftone, lambda1=chosen["restoration"], denoise=denoise))
         value = peak_signal_noise_ratio(clean, restored)
-        assert record["results"][0]["psnr"][name] == pytest.approx(value, abs=1e-3)
+        assert record["results"][number]["psnr"][name] == pytest.approx(value, abs=1e-3)
 
 
 def test_table_and_pictures(done):
@@ -78,9 +85,11 @@ def test_table_and_pictures(done):
     table = (folder / "table.md").read_text()
     assert "| the paper | 33.0 | 29.6 | 28.1 |" in table
     assert "| measured |" in table
+    assert "| measured, denoised |" in table
     with Image.open(folder / "side-by-side.png") as picture:
         assert picture.size == (3 * 42 + 2 * 8, 3 * 40)
-    assert (folder / "pictures" / "xphoon_moon-restored.png").exists()
+    for kind in ("restored", "denoised"):
+        assert (folder / "pictures" / f"xphoon_moon-{kind}.png").exists()
 
 
 def test_quick_on_real_pictures(tmp_path):

@@ -129,12 +129,22 @@ def add_halftoning(experiments: Any) -> None:
         metavar="FOLDER",
         help="for the record, the model and pictures (default: taskdict-halftoning here)",
     )
+    halftoning.add_argument(
+        "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: places of a patch have weights"
+    )
     halftoning.add_argument("--patch-size", type=positive, metavar="N", help="side of a patch (default: 10)")
     halftoning.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 500)")
     halftoning.add_argument("--lambda1", type=penalty, metavar="X", help="to learn with (default: 0.6)")
     halftoning.add_argument("--passes", type=penalty, metavar="X", help="over all pairs of patches (default: 2)")
     halftoning.add_argument(
         "--restoration", type=penalty, nargs="+", metavar="X", help="λ1 to choose from (default: 0.4 … 0.8)"
+    )
+    halftoning.add_argument(
+        "--denoise",
+        type=penalty,
+        nargs="+",
+        metavar="X",
+        help="deviations of artefacts to choose from (default: 0.005 … 0.02; 0: none)",
     )
     halftoning.add_argument("--stride", type=positive, metavar="N", help="pixels between patches (default: 1)")
     halftoning.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")
@@ -146,6 +156,7 @@ def run_halftoning(options: argparse.Namespace) -> None:
     """Run ``taskdict reproduce halftoning``."""
     from taskdict.experiments import halftoning_report
 
-    folder = options.output or Path("taskdict-halftoning-quick" if options.quick else "taskdict-halftoning")
     settings = halftoning_report.settings_from(options)
+    words = ["taskdict-halftoning", settings.recipe, *(["quick"] if options.quick else [])]
+    folder = options.output or Path("-".join(words))
     halftoning_report.report(settings, folder, data=options.data, n_threads=options.threads)

@@ -1,12 +1,14 @@
 """Inverse halftoning (paper, Section 5.3): grey pictures from black and white ones, Table 2.
 
-A restorer learns from the halftones of the 24 pictures of Kodak. The λ1 of the restoration is chosen on the first four
-of twelve classical pictures; the other eight are for the last figures only. Beside them, halftones of the early days
-of window systems are restored, whose originals are lost.
+A restorer learns from the halftones of the 24 pictures of Kodak. The λ1 of the restoration, and the size of artefacts
+that are removed from its result as noise, are chosen on the first four of twelve classical pictures; the other eight
+are for the last figures only. Beside them, halftones of the early days of window systems are restored, whose originals
+are lost.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -28,6 +30,7 @@ PAPER = {  # PSNR in dB, by picture
     "SA-DCT": (32.4, 28.6, 27.8, 33.0, 27.0, 30.1, 30.2, 29.8, 30.3, 28.5, 26.2, 27.6),
     "the paper": (33.0, 29.6, 28.1, 33.0, 26.6, 30.2, 30.5, 29.9, 30.4, 29.0, 26.2, 28.0),
 }
+DENOISE = (0.005, 0.01, 0.015, 0.02)  # deviations of the artefacts to choose from
 RESTORATION = tuple(round(0.4 + 0.05 * k, 2) for k in range(9))  # λ1 to choose from, the paper's
 
 LOADERS = {
@@ -39,19 +42,26 @@ LOADERS = {
 
 @dataclass(frozen=True)
 class Settings:
-    """What the experiment is; the defaults are what the paper has chosen."""
+    """What the experiment is; the defaults are what the paper has chosen.
 
+    `recipe` is "paper": patches are averaged; or "ours": the places of a patch have weights.
+    """
+
+    recipe: str = "paper"
     patch_size: int = 10
     size: int = 500
     lambda1: float = 0.6
     passes: float = 2.0
     restoration: tuple[float, ...] = RESTORATION
+    denoise: tuple[float, ...] = DENOISE
     seed: int = 0
     stride: int = 1  # of the restoration
 
     def quick(self) -> Settings:
         """Return a small version of the same experiment."""
-        return replace(self, size=min(self.size, 100), passes=0.03, restoration=(0.5, 0.55, 0.6), stride=3)
+        return replace(
+            self, size=min(self.size, 100), passes=0.03, restoration=(0.5, 0.55, 0.6), denoise=(0.01,), stride=3
+        )
 
 
 def reproduce(
@@ -74,25 +84,39 @@ def reproduce(
     }
     runner, inputs = Runner(folder, work, n_threads, file), {"data": data}
     (training,) = runner.results([Run("train", {**common, "kind": "train"}, inputs)])
-    restore = {**common, "kind": "restore", "stride": settings.stride}
-    tried = runner.results(
-        [
-            Run(f"restore-{value:g}", {**restore, "pictures": "validation", "restoration": value}, inputs)
-            for value in settings.restoration
-        ]
-    )
-    best = max(tried, key=lambda run: np.mean(list(run["psnr"].values())))["settings"]["restoration"]
-    (result,) = runner.results([Run("restore-all", {**restore, "pictures": "all", "restoration": best}, inputs)])
+    overlap = "plain" if settings.recipe == "paper" else "weighted"
+    restore = {**common, "kind": "restore", "overlap": overlap, "stride": settings.stride, "denoise": None}
+    tried: list[Json] = []
+
+    def best(name: str, values: Sequence[float], chosen: Json) -> float:
+        """Return the value with the highest PSNR on the validation pictures."""
+        found = runner.results(
+            [
+                Run(
+                    f"validation-{name}-{value:g}", {**restore, **chosen, "pictures": "validation", name: value}, inputs
+                )
+                for value in values
+            ]
+        )
+        tried.extend(found)
+        return values[int(np.argmax([np.mean(list(run["psnr"].values())) for run in found]))]
+
+    chosen: Json = {"restoration": best("restoration", settings.restoration, {})}
+    runs = [Run("all", {**restore, **chosen, "pictures": "all"}, inputs)]
+    if settings.denoise:
+        chosen["denoise"] = best("denoise", settings.denoise, chosen)
+        runs.append(Run("all-denoised", {**restore, **chosen, "pictures": "all"}, inputs))
+    results = runner.results(runs)
     digests = {name: pictures.sha256 for name, pictures in sets.items()}
     return keep_record(
         folder,
         "halftoning",
         settings,
         {"name": "kodak, classic12, halftones", "sha256": digests},
-        chosen={"restoration": best},
+        chosen=chosen,
         training=[training],
         selection=tried,
-        results=[result],
+        results=results,
     )
 
 
@@ -109,13 +133,13 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
         model.save(model_path)
         objective = model.regressor_.history_["objective"]
         return {"batches": len(objective), "objective": float(np.mean(objective[-len(objective) // 20 :]))}
-    model = load(model_path).set_params(n_threads=n_threads)
+    model = load(model_path).set_params(n_threads=n_threads, overlap=settings["overlap"])
     images = datasets.load_classical(run.inputs["data"]).images
     if settings["pictures"] == "validation":
         images = {name: images[name] for name in VALIDATION}
     found: dict[str, float] = {}
-    named = {"lambda1": settings["restoration"], "stride": settings["stride"]}
-    shown = folder / "pictures"
+    named = {"lambda1": settings["restoration"], "stride": settings["stride"], "denoise": settings["denoise"]}
+    shown, suffix = folder / "pictures", "restored" if settings["denoise"] is None else "denoised"
     for k, (name, image) in enumerate(images.items()):
         halftone = degrade.floyd_steinberg(image)
         restored = model.restore(halftone, **named)
@@ -123,11 +147,11 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
         report(k + 1, len(images))
         if settings["pictures"] == "all":
             shown.mkdir(exist_ok=True)
-            for kind, picture in (("halftone", halftone), ("restored", restored)):
+            for kind, picture in (("halftone", halftone), (suffix, restored)):
                 write_picture(shown / f"{name}-{kind}.png", Picture(picture), force=True)
     if settings["pictures"] == "all":
         for name, halftone in datasets.load_halftones(run.inputs["data"]).images.items():
-            write_picture(shown / f"{name}-restored.png", Picture(model.restore(halftone, **named)), force=True)
+            write_picture(shown / f"{name}-{suffix}.png", Picture(model.restore(halftone, **named)), force=True)
     return {"psnr": found}
 
 
@@ -138,7 +162,6 @@ def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads
         settings["size"],
         lambda1=settings["lambda1"],
         n_passes=settings["passes"],
-        learning_rate="adaptive",
         checkpoint=str(checkpoint),
         random_state=settings["seed"],
         n_threads=n_threads,

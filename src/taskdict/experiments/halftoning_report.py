@@ -21,7 +21,7 @@ SHOWN = ("lena", "barbara", "boat")  # side by side
 
 def settings_from(options: argparse.Namespace) -> halftoning.Settings:
     """Return the settings of the experiment."""
-    settings = halftoning.Settings()
+    settings = halftoning.Settings(recipe=options.recipe or "paper")
     if options.quick:
         settings = settings.quick()
     given: dict[str, Any] = {
@@ -30,6 +30,7 @@ def settings_from(options: argparse.Namespace) -> halftoning.Settings:
         "lambda1": options.lambda1,
         "passes": options.passes,
         "restoration": options.restoration and tuple(dict.fromkeys(options.restoration)),
+        "denoise": None if options.denoise is None else tuple(dict.fromkeys(v for v in options.denoise if v > 0)),
         "seed": options.seed,
         "stride": options.stride,
     }
@@ -42,7 +43,7 @@ def report(settings: halftoning.Settings, folder: Path, *, data: str | None, n_t
     record = halftoning.reproduce(settings, folder, data=data, n_threads=n_threads)
     text = f"{words(record)}\n\n{table(record)}\n"
     write_text(folder / "table.md", text)
-    show(folder, data)
+    show(folder, data, "denoised" if "denoise" in record["chosen"] else "restored")
     print(f"\n{text}\nall runs together took {record['seconds'] / 60:.1f} minutes")
     print(
         f"saved {folder / 'record.json'}, {folder / 'table.md'}, {folder / 'side-by-side.png'}, {folder / 'pictures'}"
@@ -53,32 +54,35 @@ def words(record: Json) -> str:
     """Say what was done, and what was chosen."""
     settings = record["settings"]
     side = settings["patch_size"]
+    denoise = record["chosen"].get("denoise")
+    last = "" if denoise is None else f", and {denoise:g} for the deviation of artefacts that are removed"
     return (
         f"Patches of {side} × {side}, p = {settings['size']}, λ1 = {settings['lambda1']:g} to learn with, "
-        f"{settings['passes']:g} passes over all pairs; λ1 = {record['chosen']['restoration']:g} to restore with, "
-        "chosen on the first four pictures."
+        f"{settings['passes']:g} passes over all pairs; λ1 = {record['chosen']['restoration']:g} to restore with"
+        f"{last}, chosen on the first four pictures."
     )
 
 
 def table(record: Json) -> str:
     """Return the PSNR of each picture, beside those of the paper."""
-    measured = record["results"][0]["psnr"]
-    names = list(measured)
+    measured = {"measured" if k == 0 else "measured, denoised": run["psnr"] for k, run in enumerate(record["results"])}
+    names = list(measured["measured"])
     lines = [row(["PSNR in dB", *names, "mean"]), row(["---", *("---:" for _ in [*names, "mean"])])]
-    for method, values in {**halftoning.PAPER, "measured": tuple(measured.values())}.items():
-        digits = 2 if method == "measured" else 1
+    found = {method: tuple(psnr.values()) for method, psnr in measured.items()}
+    for method, values in {**halftoning.PAPER, **found}.items():
+        digits = 2 if method in measured else 1
         lines.append(row([method, *(f"{value:.{digits}f}" for value in values), f"{np.mean(values):.2f}"]))
     return "\n".join(lines)
 
 
-def show(folder: Path, data: str | None) -> None:
+def show(folder: Path, data: str | None, kind_of_last: str) -> None:
     """Write a picture of originals, halftones and restored pictures side by side."""
     originals = datasets.load_classical(data).images
     rows = []
     for name in SHOWN:
         if name in originals:
             halves = [originals[name]]
-            for kind in ("halftone", "restored"):
+            for kind in ("halftone", kind_of_last):
                 with pillow().open(folder / "pictures" / f"{name}-{kind}.png") as picture:
                     halves.append(np.asarray(picture))
             rows.append(beside(halves, 8))
