@@ -154,7 +154,7 @@ def test_training_goes_on(camera, tmp_path, monkeypatch, capsys):
     monkeypatch.undo()
     assert cli.main(["train-restorer", str(tmp_path / "part"), *arguments]) == 0
     models = [td.load(tmp_path / name) for name in ("whole", "part")]
-    np.testing.assert_array_equal(models[0].regressor_.components_, models[1].regressor_.components_)
+    np.testing.assert_array_equal(models[0].components_, models[1].components_)
 
 
 def test_without_pillow(monkeypatch, camera, tmp_path, capsys):

@@ -55,7 +55,8 @@ def test_it_is_the_average_of_the_predictions_of_patches(model, overlap):
     for i in range(13):
         for j in range(18):
             patch = values[i : i + 8, j : j + 8]
-            found = model.regressor_.predict((patch - patch.mean()).reshape(1, -1)).reshape(8, 8) + patch.mean()
+            code = td.sparse_encode((patch - patch.mean()).reshape(1, -1), model.components_, lambda1=0.5)
+            found = (code @ model.coef_.T).reshape(8, 8) + patch.mean()
             sums[i : i + 8, j : j + 8] += weights * found
             counts[i : i + 8, j : j + 8] += weights
     np.testing.assert_allclose(model.restore(values), sums / counts, atol=1e-4)
@@ -172,7 +173,7 @@ def test_progress(model):
 def test_passes():
     image = CAMERA[:30, :30]
     restorer = td.ImageRestorer(6, 10, n_passes=1.5, **SETTINGS).fit([image], degrade=degrade.jarvis)
-    assert restorer.regressor_.n_iter_ == np.ceil(1.5 * 25**2 / 200)
+    assert restorer.n_iter_ == np.ceil(1.5 * 25**2 / 200)
 
 
 def test_save_and_load(model, colour, tmp_path):
@@ -183,15 +184,23 @@ def test_save_and_load(model, colour, tmp_path):
         assert loaded.get_params() == restorer.get_params()
 
 
-def test_a_file_that_does_not_fit(model, tmp_path, monkeypatch):
-    monkeypatch.setattr(model, "channels_", 3)
-    model.save(tmp_path / "model")
-    with pytest.raises(td.ModelFileError, match="its patches do not fit its dictionary"):
-        td.load(tmp_path / "model")
-    monkeypatch.undo()
-    monkeypatch.setattr(model, "weights_", model.weights_[1:])
-    model.save(tmp_path / "model")
-    with pytest.raises(td.ModelFileError, match="its weights do not fit its patches"):
+@pytest.mark.parametrize(
+    ("name", "change", "message"),
+    [
+        ("channels_", lambda value: 3, "its arrays do not fit each other"),
+        ("weights_", lambda value: value[1:], "its arrays do not fit each other"),
+        ("weights_", np.zeros_like, "its weights and counts must be positive"),
+        ("coef_", lambda value: value.T, "its arrays do not fit each other"),
+        ("coef_", lambda value: value.astype(np.float64), "its arrays are not finite numbers of float32"),
+        ("components_", lambda value: np.full_like(value, np.nan), "its arrays are not finite numbers of float32"),
+        ("n_iter_", lambda value: -1, "its weights and counts must be positive"),
+    ],
+)
+def test_a_file_that_does_not_fit(model, tmp_path, name, change, message):
+    wrong = copy.copy(model)
+    setattr(wrong, name, change(getattr(model, name)))
+    wrong.save(tmp_path / "model")
+    with pytest.raises(td.ModelFileError, match=message):
         td.load(tmp_path / "model")
 
 
@@ -209,7 +218,7 @@ def test_an_interrupted_training_leaves_a_model():
     restorer = td.ImageRestorer(6, 20, max_iter=50, callbacks=stop, **SETTINGS)
     with pytest.raises(KeyboardInterrupt):
         restorer.fit([CAMERA], degrade=degrade.blur)
-    assert restorer.regressor_.n_iter_ == 5
+    assert restorer.n_iter_ == 5
     assert restorer.restore(CAMERA).shape == CAMERA.shape
 
 
@@ -245,7 +254,7 @@ def test_killed_and_resumed(tmp_path):
     time.sleep(0.1)
     resumed = subprocess.run([*command, tmp_path / "b", tmp_path / "part"], check=True, capture_output=True, text=True)
     assert int(resumed.stdout.split()[0]) > 15
-    models = [td.load(tmp_path / name).regressor_ for name in ("whole", "part")]
+    models = [td.load(tmp_path / name) for name in ("whole", "part")]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
 

@@ -131,7 +131,7 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
         model = train(settings, list(pictures.images.values()), checkpoint, n_threads, report)
         model_path.parent.mkdir(exist_ok=True)
         model.save(model_path)
-        objective = model.regressor_.history_["objective"]
+        objective = model.history_["objective"]
         return {"batches": len(objective), "objective": float(np.mean(objective[-len(objective) // 20 :]))}
     model = load(model_path).set_params(n_threads=n_threads, overlap=settings["overlap"])
     images = datasets.load_classical(run.inputs["data"]).images

@@ -76,31 +76,26 @@ def denoise(
     patch_size, stride = check_count("patch_size", patch_size), check_count("stride", stride)
     image = check_picture(image)
     dtype, shape = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.shape
-    channels = [check_channels(image)[:, :, k : k + 1] for k in range(check_channels(image).shape[2])]
+    picture = check_channels(image)
     if min(shape[:2]) >= patch_size:
-        dictionary = learned_atoms(channels, sigma, patch_size, n_components, random_state, n_threads)
+        dictionary = learned_atoms(picture, sigma, patch_size, n_components, random_state, n_threads)
     else:
         dictionary = cosines(patch_size, n_components)
     restore = patch_denoiser(dictionary, SHRINK * sigma, resolve_threads(n_threads))
-    found = []
-    for k, channel in enumerate(channels):
-
-        def told(done: int, total: int, k: int = k) -> None:
-            report(k * total + done, len(channels) * total)
-
-        found.append(map_patches(channel, patch_size, restore, stride=stride, report=told))
-    return from_unit(np.concatenate(found, axis=2).reshape(shape), dtype)
+    found = map_patches(picture, patch_size, restore, stride=stride, one_by_one=True, report=report)
+    return from_unit(found.reshape(shape), dtype)
 
 
 def learned_atoms(
-    channels: list[NDArray[Any]],
+    picture: NDArray[Any],
     sigma: float,
     patch_size: int,
     n_components: int,
     random_state: Any,
     n_threads: int | None,
 ) -> Floats:
-    """Return a dictionary of patches of these channels, learned from cosines on."""
+    """Return a dictionary of patches of the channels of a picture, learned from cosines on."""
+    channels = [picture[:, :, k] for k in range(picture.shape[2])]
     learner = DictionaryLearning(
         n_components,
         lambda1=LEARN * sigma,

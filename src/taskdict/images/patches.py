@@ -136,6 +136,7 @@ def map_patches(
     *,
     stride: int = 1,
     weights: Floats | None = None,
+    one_by_one: bool = False,
     at_once: int = AT_ONCE,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
@@ -154,6 +155,8 @@ def map_patches(
         edge.
     weights : array of shape (size, size) or None
         Positive weights of the pixels of a patch in the average, None if they are all the same.
+    one_by_one : bool
+        Whether the function gets patches of one channel after the other, or of all channels together.
     at_once : int
         How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
         patches in all.
@@ -166,9 +169,29 @@ def map_patches(
     """
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
+    height, width, channels = image.shape
+    framed = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
     shares = np.ones((size, size), np.float32) if weights is None else np.asarray(weights, np.float32)
-    given = image.shape
-    image = np.pad(image, [*((0, max(0, size - side)) for side in given[:2]), (0, 0)], mode="symmetric")
+    parts = [framed[:, :, k : k + 1] for k in range(channels)] if one_by_one else [framed]
+    results = []
+    for k, part in enumerate(parts):
+
+        def told(done: int, total: int, k: int = k) -> None:
+            report(k * total + done, len(parts) * total)
+
+        results.append(_map_part(part, size, function, stride, shares, at_once, told)[:height, :width])
+    return np.concatenate(results, axis=2)
+
+
+def _map_part(
+    image: NDArray[Any],
+    size: int,
+    function: Callable[[Floats], Floats],
+    stride: int,
+    shares: Floats,
+    at_once: int,
+    report: Callable[[int, int], None],
+) -> Floats:
     height, width, channels = image.shape
     down, right = _positions(height, size, stride), _positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
@@ -193,7 +216,7 @@ def map_patches(
         ready = until - finished
         result[finished:until] = sums[:ready] / totals[:ready]
         sums, totals, finished = sums[ready:], totals[ready:], until
-    return result[: given[0], : given[1]]
+    return result
 
 
 def check_channels(image: Any, name: str = "image") -> NDArray[Any]:

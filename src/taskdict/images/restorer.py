@@ -81,16 +81,23 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     verbose : int, default=0
         With 1 or more, a line on standard error shows the progress of `fit`.
     callbacks : callable, list of callables or None, default=None
-        Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True.
+        Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True. Its model is
+        a :class:`taskdict.TaskDrivenRegressor` of patches.
 
     Attributes
     ----------
-    regressor_ : TaskDrivenRegressor
-        What has learned to restore a patch.
+    components_ : array of shape (n_components, patch_size² * channels)
+        The dictionary D, atoms as rows.
+    coef_ : array of shape (patch_size² * channels, n_components)
+        The model W.
     weights_ : array of shape (patch_size, patch_size)
         Weights of the places of a patch, at most one.
     channels_ : int
         Channels of the pictures learned from. A model of one channel restores the channels of a picture one by one.
+    n_iter_ : int
+        Number of batches learned from.
+    history_ : dict
+        Objective of each batch, under "objective"; not in files.
 
     Examples
     --------
@@ -104,8 +111,6 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     >>> bool(error < np.abs(halftone - (1 - clean)).mean() / 10)
     True
     """
-
-    regressor_: TaskDrivenRegressor
 
     def __init__(
         self,
@@ -185,9 +190,10 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         try:
             regressor.fit(pairs)
         finally:  # an interrupted training leaves what it has learned
-            regressor.set_params(dictionary_init=None)
             if "_training" in vars(regressor):
-                self.regressor_, self.channels_ = regressor, pairs.n_channels
+                self.components_ = np.ascontiguousarray(regressor.components_, np.float32)
+                self.coef_ = np.ascontiguousarray(regressor.coef_, np.float32)
+                self.channels_, self.n_iter_, self.history_ = pairs.n_channels, regressor.n_iter_, regressor.history_
                 self.weights_ = np.ones((self.patch_size, self.patch_size), np.float32)
         self.weights_ = self._find_weights(pairs)
         return self
@@ -207,7 +213,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     def _find_weights(self, pairs: PatchPairs) -> Floats:
         """Return 1 / e² of each place of a patch, as a share of the largest."""
         X, y = pairs.take_pairs(min(TO_WEIGH, pairs.n_signals))
-        errors = np.square(self._patch_restorer(self.regressor_.lambda1_)(X) - y)
+        errors = np.square(self._patch_restorer(self.lambda1)(X) - y)
         by_place = errors.reshape(len(X), self.patch_size, self.patch_size, -1).mean(axis=(0, 3), dtype=np.float64)
         least = max(by_place.min(), np.finfo(np.float32).tiny)
         weights: Floats = np.maximum(np.square(least / np.maximum(by_place, least)), LEAST_WEIGHT).astype(np.float32)
@@ -266,7 +272,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         image : array of shape (height, width) or (height, width, channels)
             A damaged picture; uint8, uint16, bool, or floats from 0 to 1. May be smaller than a patch.
         lambda1 : float or None, default=None
-            The weight of the ℓ1 norm to use, None for the one learned with. Since patches are averaged, a little less
+            The weight of the ℓ1 norm to use, None for that of the model. Since patches are averaged, a little less
             may be better: the paper learns with 0.6 and restores with 0.55.
         stride : int, default=1
             Pixels between neighbouring patches, at most `patch_size`: 2 takes a quarter of the patches.
@@ -281,7 +287,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         array of the shape and dtype of the picture; uint8 for bool; larger by `upscale`
         """
         check_is_fitted(self)
-        lambda1 = self.regressor_.lambda1_ if lambda1 is None else check_penalty("lambda1", lambda1)
+        lambda1 = self.lambda1 if lambda1 is None else check_penalty("lambda1", lambda1)
         stride = check_count("stride", stride)
         denoise = None if denoise is None else check_positive("denoise", denoise)
         image = check_picture(image)
@@ -297,29 +303,26 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         self._check_parameters()
         weights = self.weights_ if self.overlap == "weighted" else None
         restore_patches = self._patch_restorer(lambda1)
-        parts = [picture] if self.channels_ > 1 else [picture[:, :, k : k + 1] for k in range(picture.shape[2])]
-        restored = []
-        for k, part in enumerate(parts):
-
-            def told(done: int, total: int, k: int = k) -> None:
-                report(k * total + done, len(parts) * total)
-
-            found = map_patches(part, self.patch_size, restore_patches, stride=stride, weights=weights, report=told)
-            restored.append(found)
-        values = np.concatenate(restored, axis=2)
+        values = map_patches(
+            picture,
+            len(self.weights_),
+            restore_patches,
+            stride=stride,
+            weights=weights,
+            one_by_one=self.channels_ == 1,
+            report=report,
+        )
         if denoise is not None:
             values = without_noise(values, denoise, n_threads=self.n_threads)
         return from_unit(values[:, :, 0] if grey else values, dtype)
 
     def _patch_restorer(self, lambda1: float) -> Callable[[Floats], Floats]:
         """Return a function that restores patches."""
-        D = np.ascontiguousarray(self.regressor_.components_, np.float32)
-        table = np.ascontiguousarray(self.regressor_.coef_.T, np.float32)
-        n_threads = resolve_threads(self.n_threads)
-        encoder = Encoder(D, lambda1=lambda1, lambda2=self.lambda2, positive=False, n_threads=n_threads)
+        n_threads, table = resolve_threads(self.n_threads), np.ascontiguousarray(self.coef_.T)
+        encoder = Encoder(self.components_, lambda1=lambda1, lambda2=self.lambda2, positive=False, n_threads=n_threads)
 
         def restored(patches: Floats) -> Floats:
-            shape = (len(patches), self.patch_size**2, self.channels_)
+            shape = (len(patches), -1, self.channels_)
             means = patches.reshape(shape).mean(axis=1, keepdims=True)
             encoder.encode(np.ascontiguousarray((patches.reshape(shape) - means).reshape(patches.shape)))
             encoded = encoder.release()
@@ -332,7 +335,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a model."""
-        return hasattr(self, "regressor_")
+        return hasattr(self, "components_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
         """Write the model to a file, for :func:`taskdict.load`.
@@ -344,14 +347,16 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_parameters()
-        arrays, document = self.regressor_._to_file()
         own = {name: value for name, value in self.get_params(deep=False).items() if name != "callbacks"}
-        mine = {name: to_json(value) for name, value in own.items() if can_be_written(value)}
         storage.write(
             path,
             type(self).__name__,
-            {**arrays, "weights": self.weights_},
-            {"regressor": document, "parameters": mine, "channels": self.channels_},
+            {"D": self.components_, "W": self.coef_, "weights": self.weights_},
+            {
+                "parameters": {name: to_json(value) for name, value in own.items() if can_be_written(value)},
+                "channels": self.channels_,
+                "n_iter": self.n_iter_,
+            },
         )
 
     @classmethod
@@ -359,12 +364,16 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
         model = cls(**{name: from_json(value) for name, value in document["parameters"].items()})
         model._check_parameters()
-        weights = arrays.pop("weights")
-        regressor = TaskDrivenRegressor._from_file(arrays, document["regressor"])
-        channels = int(document["channels"])
-        if regressor.n_features_in_ != model.patch_size**2 * channels:
-            raise ValueError("its patches do not fit its dictionary")
-        if weights.shape != (model.patch_size, model.patch_size) or not (weights > 0).all():
-            raise ValueError("its weights do not fit its patches")
-        model.regressor_, model.channels_, model.weights_ = regressor, channels, weights
+        D, W, weights = (arrays[name] for name in ("D", "W", "weights"))
+        channels, n_iter = int(document["channels"]), int(document["n_iter"])
+        width = model.patch_size**2 * channels
+        shapes = D.shape == (model.n_components, width) and W.shape == D.shape[::-1]
+        if not shapes or weights.shape != (model.patch_size, model.patch_size):
+            raise ValueError("its arrays do not fit each other")
+        if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in (D, W, weights)):
+            raise ValueError("its arrays are not finite numbers of float32")
+        if not (weights > 0).all() or n_iter < 0:
+            raise ValueError("its weights and counts must be positive")
+        model.components_, model.coef_, model.weights_ = D, W, weights
+        model.channels_, model.n_iter_, model.history_ = channels, n_iter, {"objective": []}
         return model
