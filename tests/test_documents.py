@@ -80,13 +80,26 @@ def test_public_functions_have_examples():
             assert ">>>" in thing.__doc__, name
 
 
-@pytest.mark.parametrize("script", sorted((ROOT / "examples").glob("*.py")), ids=lambda path: path.stem)
-def test_examples_run(script, tmp_path):
+EXAMPLES = [(script.name, ()) for script in sorted((ROOT / "examples").glob("*.py"))]
+EXAMPLES += [("restore_pictures.py", (kind, "picture.png")) for kind in ("deblur", "upscale")]
+
+
+@pytest.mark.parametrize(("script", "arguments"), EXAMPLES)
+def test_examples_run(script, arguments, tmp_path):
     run = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, env={"PYTHONUTF8": "1"}, cwd=tmp_path
+        [sys.executable, ROOT / "examples" / script, *arguments],
+        capture_output=True,
+        text=True,
+        env={"PYTHONUTF8": "1"},
+        cwd=tmp_path,
     )
     assert run.returncode == 0, run.stderr
     assert run.stdout
+    if script == "restore_pictures.py":
+        decibels = {line[:18].strip(): float(line[18:].split()[0]) for line in run.stdout.splitlines() if "dB" in line}
+        ours = ("damaged", "taskdict", "td.images.denoise")
+        assert decibels["taskdict"] > max(value for name, value in decibels.items() if name not in ours)
+        assert decibels["taskdict"] > decibels["damaged"] + 0.5
     for line in run.stdout.splitlines():
         if line.startswith("saved "):
             assert (tmp_path / line.removeprefix("saved ")).stat().st_size > 0
