@@ -170,17 +170,19 @@ def map_patches(
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
     height, width, channels = image.shape
-    framed = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
+    if min(height, width) < size:
+        image = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
     shares = np.ones((size, size), np.float32) if weights is None else np.asarray(weights, np.float32)
-    parts = [framed[:, :, k : k + 1] for k in range(channels)] if one_by_one else [framed]
-    results = []
-    for k, part in enumerate(parts):
+    step = 1 if one_by_one else channels
+    result = np.empty(image.shape, np.float32)
+    for first in range(0, channels, step):
+        part = np.s_[:, :, first : first + step]
 
-        def told(done: int, total: int, k: int = k) -> None:
-            report(k * total + done, len(parts) * total)
+        def told(done: int, total: int, before: int = first // step) -> None:
+            report(before * total + done, channels // step * total)
 
-        results.append(_map_part(part, size, function, stride, shares, at_once, told)[:height, :width])
-    return np.concatenate(results, axis=2)
+        _map_part(image[part], size, function, stride, shares, at_once, told, result[part])
+    return result[:height, :width]
 
 
 def _map_part(
@@ -191,11 +193,12 @@ def _map_part(
     shares: Floats,
     at_once: int,
     report: Callable[[int, int], None],
-) -> Floats:
+    result: Floats,
+) -> None:
+    """Write to `result` what :func:`map_patches` returns, for channels that the function gets together."""
     height, width, channels = image.shape
     down, right = _positions(height, size, stride), _positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
-    result = np.empty(image.shape, np.float32)
     sums, totals = np.zeros((0, width, channels), np.float32), np.zeros((0, width, 1), np.float32)
     finished = 0  # rows of pixels
     for k in range(0, len(down), rows_at_once):
@@ -216,7 +219,6 @@ def _map_part(
         ready = until - finished
         result[finished:until] = sums[:ready] / totals[:ready]
         sums, totals, finished = sums[ready:], totals[ready:], until
-    return result
 
 
 def check_channels(image: Any, name: str = "image") -> NDArray[Any]:

@@ -9,6 +9,8 @@ from numpy.typing import NDArray
 
 Floats = NDArray[Any]
 
+_AT_ONCE = 1_000_000  # numbers that are made whole at once
+
 
 def check_picture(image: Any, name: str = "image") -> NDArray[Any]:
     """Return a picture as an array of shape (height, width) or (height, width, channels).
@@ -44,5 +46,9 @@ def from_unit(values: Floats, dtype: np.dtype[Any]) -> NDArray[Any]:
     if dtype == np.bool_:
         return values >= 0.5
     top = np.iinfo(dtype).max
-    whole: NDArray[Any] = np.clip(np.rint(values * values.dtype.type(top)), 0, top).astype(dtype)
+    whole = np.empty(values.shape, dtype)
+    rows = max(1, _AT_ONCE // max(1, values[:1].size))
+    for k in range(0, len(values), rows):  # a large picture needs no second one in memory
+        part = slice(k, k + rows)
+        whole[part] = np.clip(np.rint(values[part] * values.dtype.type(top)), 0, top)
     return whole
