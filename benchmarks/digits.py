@@ -8,10 +8,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import heading, publish, stamp
+from machine import heading, products_time, publish, stamp
 from taskdict.experiments.digits import parts, percent_wrong
 
 BATCH = 200
@@ -24,18 +23,10 @@ def cost(digits: td.datasets.Digits, p: int, n_directions: int | None, n_threads
     model = classifier(p, 1.0, steps, 0, n_threads, lambda progress: times.append(time.perf_counter()))
     images = td.ImageClassifier(model, shifts=8, n_directions=n_directions, random_state=0)
     images.fit(digits.images, digits.labels)
-    time.sleep(0.5)  # until the threads of BLAS sleep
     stream = td.streams.ImageStream(digits.images, shifts=8, directions=images.directions_, random_state=0)
     X, D = stream.take(BATCH), images.classifier_.components_[:p]
-    products = []
-    with threadpool_limits(n_threads, user_api="blas"):
-        for _ in range(100):
-            begin = time.perf_counter()
-            X @ D.T
-            D @ D.T
-            products.append(time.perf_counter() - begin)
     step = float(np.median(np.diff(times[steps // 10 :]))) / CLASSES
-    floor = float(np.median(products))
+    floor = products_time(X, D, n_threads, 100)
     return {
         "p": p,
         "directions": n_directions,

@@ -9,6 +9,9 @@ import time
 from importlib.metadata import version
 from pathlib import Path
 
+import numpy as np
+from threadpoolctl import threadpool_limits
+
 
 def cpu_name() -> str:
     """Return the name of the processor."""
@@ -16,6 +19,19 @@ def cpu_name() -> str:
         if line.startswith("model name"):
             return line.split(":", 1)[1].strip()
     return platform.processor()
+
+
+def products_time(X: np.ndarray, D: np.ndarray, n_threads: int, repeats: int) -> float:
+    """Return the median time of the products X·Dᵀ and D·Dᵀ in NumPy, which no step of learning can avoid."""
+    times = []
+    time.sleep(0.5)  # until other threads sleep
+    with threadpool_limits(n_threads, user_api="blas"):
+        for _ in range(repeats):
+            begin = time.perf_counter()
+            X @ D.T
+            D @ D.T
+            times.append(time.perf_counter() - begin)
+    return float(np.median(times))
 
 
 def stamp(begin: float, command: str) -> dict:

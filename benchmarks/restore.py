@@ -8,10 +8,9 @@ from pathlib import Path
 
 import numpy as np
 from skimage import data
-from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import heading, publish, stamp
+from machine import heading, products_time, publish, stamp
 from taskdict.images import degrade
 from taskdict.images.patches import PatchPairs, map_patches
 from workloads import digest
@@ -25,16 +24,8 @@ def training_cost(pictures: list[np.ndarray], n_threads: int) -> tuple[td.ImageR
     restorer = td.ImageRestorer(SIDE, ATOMS, max_iter=STEPS, random_state=0, n_threads=n_threads)
     restorer.set_params(callbacks=lambda progress: times.append(time.perf_counter()))
     restorer.fit(pictures, degrade=degrade.floyd_steinberg)
-    time.sleep(0.5)  # until the threads of BLAS sleep
     X, _ = PatchPairs([degrade.floyd_steinberg(p) for p in pictures], pictures, SIDE, random_state=0).take_pairs(BATCH)
-    D, products = restorer.components_, []
-    with threadpool_limits(n_threads, user_api="blas"):
-        for _ in range(500):
-            begin = time.perf_counter()
-            X @ D.T
-            D @ D.T
-            products.append(time.perf_counter() - begin)
-    step, floor = (float(np.median(each)) for each in (np.diff(times[STEPS // 2 :]), products))
+    step, floor = float(np.median(np.diff(times[STEPS // 2 :]))), products_time(X, restorer.components_, n_threads, 500)
     return restorer, {
         "threads": n_threads,
         "patches_per_second": BATCH / step,
