@@ -163,6 +163,16 @@ def test_super_resolution():
         restorer.fit([(CAMERA, CAMERA)])
 
 
+def test_super_resolution_of_black_and_white():
+    """Pictures are made larger before they are rounded to what their dtype can hold."""
+    restorer = td.ImageRestorer(6, 20, lambda1=0.02, upscale=2, max_iter=20, **SETTINGS)
+    restorer.fit([CAMERA], degrade=degrade.downsample)
+    small = degrade.downsample(CAMERA) > 110
+    expected = restorer.restore(small.astype(float))
+    for image in (small, 255 * small.astype(np.uint8)):
+        np.testing.assert_allclose(restorer.restore(image) / 255, np.clip(expected, 0, 1), atol=0.6 / 255)
+
+
 def test_progress(model):
     seen = []
     model.restore(np.zeros((200, 200, 3), np.uint8), report=lambda done, total: seen.append((done, total)))
@@ -174,6 +184,51 @@ def test_passes():
     image = CAMERA[:30, :30]
     restorer = td.ImageRestorer(6, 10, n_passes=1.5, **SETTINGS).fit([image], degrade=degrade.jarvis)
     assert restorer.n_iter_ == np.ceil(1.5 * 25**2 / 200)
+
+
+def test_progress_of_denoising(model):
+    seen = []
+    model.restore(CAMERA[:60, :60], stride=4, denoise=0.02, report=lambda *numbers: seen.append(numbers))
+    assert (14**2, 14**2) in seen
+    assert seen[-1][0] == seen[-1][1]
+
+
+def test_what_a_file_does_not_hold(model, tmp_path):
+    """How many threads a training had is nobody's business, and other parameters do not make a model unusable."""
+    model = copy.copy(model).set_params(n_threads=1, verbose=1, checkpoint="x", n_components=7, patch_size=3)
+    model.save(tmp_path / "model")
+    found = td.load(tmp_path / "model")
+    assert (found.n_threads, found.verbose, found.checkpoint) == (None, 0, None)
+    assert (found.n_components, found.patch_size) == (100, 8)
+
+
+def test_the_function_cannot_change_the_clean_picture():
+    def in_place(image):
+        image[:] = 0
+        return image
+
+    with pytest.raises(ValueError, match="read-only"):
+        td.ImageRestorer().fit([CAMERA], degrade=in_place)
+
+
+def test_a_training_goes_on_from_its_own_start(tmp_path, monkeypatch):
+    """The first dictionary is not learned again; it might differ on another machine."""
+
+    def stop(progress):
+        if progress.n_iter == 5:
+            raise KeyboardInterrupt
+
+    settings = {"max_iter": 12, "checkpoint": str(tmp_path / "state"), "random_state": None}
+    with pytest.raises(KeyboardInterrupt):
+        td.ImageRestorer(6, 20, callbacks=stop, **settings).fit([CAMERA], degrade=degrade.blur)
+    monkeypatch.setattr("taskdict.images.restorer.learn_dictionary", None)
+    restorer = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)
+    assert restorer.n_iter_ == 12
+    for name, value in (("n_components", 21), ("lambda1", 0.5)):
+        other = td.ImageRestorer(6, 20, **settings).set_params(**{name: value})
+        with pytest.raises(ValueError, match=f"belongs to a TaskDrivenRegressor with {name}=") as error:
+            other.fit([CAMERA], degrade=degrade.blur)
+        assert len(str(error.value)) < 300
 
 
 def test_save_and_load(model, colour, tmp_path):
@@ -269,6 +324,9 @@ def test_killed_and_resumed(tmp_path):
         ({}, [], "at least one picture"),
         ({}, [CAMERA[:5]], "all pictures are smaller than a patch"),
         ({}, [CAMERA.astype(int)], "must be uint8, uint16, bool or floating-point"),
+        ({}, [CAMERA.astype(float)], "must have values from 0 to 1 if they are floats, got 1 to 255: divide"),
+        ({}, [np.ma.masked_array(CAMERA)], "must not be a masked array"),
+        ({}, CAMERA, "images must be a list of pictures, got one picture"),
     ],
 )
 def test_bad_input(parameters, images, message):
@@ -277,6 +335,8 @@ def test_bad_input(parameters, images, message):
 
 
 def test_bad_pairs():
+    with pytest.raises(ValueError, match=r"damaged picture 0 has shape \(128, 128\), but .* smaller by `upscale`"):
+        td.ImageRestorer().fit([CAMERA], degrade=degrade.downsample)
     with pytest.raises(ValueError, match=r"images must be pairs \(damaged, clean\), or clean pictures with degrade"):
         td.ImageRestorer().fit([CAMERA])
     with pytest.raises(TypeError, match="degrade must be a function of a picture or None, got 'blur'"):

@@ -55,6 +55,7 @@ def test_threads_and_calls_do_not_matter():
     [
         ({"sigma": 0.0}, "sigma must be a positive number"),
         ({"sigma": 0.1, "patch_size": 0}, "patch_size must be a positive integer"),
+        ({"sigma": 0.1, "patch_size": 1}, "patch_size must be at least 2"),
         ({"sigma": 0.1, "stride": 9}, "stride must be from 1 to the patch size, 8"),
         ({"sigma": 0.1, "n_components": 0}, "n_components must be a positive integer"),
     ],

@@ -1,5 +1,8 @@
+import zlib
+
 import numpy as np
 import pytest
+import tifffile
 from PIL import Image, PngImagePlugin
 from skimage import data as pictures
 
@@ -48,8 +51,9 @@ def test_alpha_stays(mode, tmp_path):
     np.testing.assert_array_equal(found.alpha, alpha)
     write_picture(tmp_path / "b.png", found)
     np.testing.assert_array_equal(np.asarray(Image.open(tmp_path / "b.png")), np.dstack([pixels, alpha]))
-    with pytest.raises(PictureError, match=r"b\.jpg' cannot hold this picture"):
-        write_picture(tmp_path / "b.jpg", found)
+    for ending in ("jpg", "ppm", "bmp", "gif"):
+        with pytest.raises(PictureError, match=rf"b\.{ending}' cannot hold this picture .* transparency"):
+            write_picture(tmp_path / f"b.{ending}", found)
     assert not list(tmp_path.glob(".*"))
 
 
@@ -99,10 +103,74 @@ def test_bad_inputs(tmp_path):
 
 
 def test_deep_colour_is_not_cut_silently(tmp_path):
-    header = b"\x89PNG\r\n\x1a\n" + b"\0\0\0\rIHDR" + b"\0\0\0\1\0\0\0\1" + bytes([16, 2, 0, 0, 0])
-    (tmp_path / "a.png").write_bytes(header)
-    with pytest.raises(PictureError, match="16 bits per colour"):
-        read_picture(tmp_path / "a.png")
+    """Pillow itself would read all of these as 8 bits."""
+    deep = np.random.default_rng(0).integers(0, 65536, (5, 6, 3)).astype(np.uint16)
+    with (tmp_path / "a.png").open("wb") as file:
+        file.write(PngImagePlugin._MAGIC)
+        sizes = (6).to_bytes(4, "big") + (5).to_bytes(4, "big")
+        PngImagePlugin.putchunk(file, b"IHDR", sizes + bytes([16, 2, 0, 0, 0]))
+        rows = b"".join(b"\0" + row.astype(">u2").tobytes() for row in deep)
+        PngImagePlugin.putchunk(file, b"IDAT", zlib.compress(rows))
+        PngImagePlugin.putchunk(file, b"IEND", b"")
+    (tmp_path / "a.ppm").write_bytes(b"P6\n# a comment\n6 5\n65535\n" + deep.astype(">u2").tobytes())
+    Image.fromarray(GREY.astype(np.uint16) * 257).save(tmp_path / "b.png", transparency=500)
+    tifffile.imwrite(tmp_path / "a.tif", deep, photometric="rgb")
+    for name in ("a.png", "a.ppm", "b.png", "a.tif"):
+        with pytest.raises(PictureError, match="16 bits per colour"):
+            read_picture(tmp_path / name)
+
+
+def test_16_bits_in_any_order(tmp_path):
+    deep = GREY.astype(np.uint16) * 257
+    tifffile.imwrite(tmp_path / "a.tif", deep, byteorder=">")
+    write_picture(tmp_path / "a.pgm", Picture(deep))
+    for name in ("a.tif", "a.pgm"):
+        found = read_picture(tmp_path / name).pixels
+        assert found.dtype == np.uint16
+        np.testing.assert_array_equal(found, deep)
+
+
+@pytest.mark.parametrize(
+    ("ending", "pixels"),
+    [("webp", GREY.astype(np.uint16)), ("gif", GREY.astype(np.uint16)), ("gif", COLOUR), ("jpg", GREY > 9)],
+)
+def test_formats_that_would_lose_something(ending, pixels, tmp_path):
+    with pytest.raises(PictureError, match=r"cannot hold this picture \(.*\) without loss: \.png can"):
+        check_output(tmp_path / f"a.{ending}", Picture(pixels), force=False)
+
+
+@pytest.mark.parametrize(("ending", "pixels"), [("webp", COLOUR), ("bmp", GREY), ("ppm", COLOUR), ("gif", GREY)])
+def test_other_formats(ending, pixels, tmp_path):
+    write_picture(tmp_path / f"a.{ending}", Picture(pixels))
+    np.testing.assert_array_equal(read_picture(tmp_path / f"a.{ending}").pixels, pixels)
+
+
+def test_exif_of_a_tiff(tmp_path):
+    image = Image.fromarray(GREY)
+    exif = image.getexif()
+    exif[0x010F] = "a camera"
+    exif[0x8769] = {0x829A: 0.5}  # exposure
+    image.save(tmp_path / "a.tif", exif=exif.tobytes())
+    for ending in ("tif", "png", "jpg"):
+        write_picture(tmp_path / f"b.{ending}", read_picture(tmp_path / "a.tif"))
+        with Image.open(tmp_path / f"b.{ending}") as found:
+            assert found.getexif()[0x010F] == "a camera"
+            assert found.getexif().get_ifd(0x8769)[0x829A] == 0.5
+
+
+def test_several_pictures_in_a_file(tmp_path):
+    frames = [Image.fromarray(np.roll(GREY, k, axis=1)) for k in range(3)]
+    frames[0].save(tmp_path / "a.gif", save_all=True, append_images=frames[1:])
+    with pytest.raises(PictureError, match="has 3 pictures in one file"):
+        read_picture(tmp_path / "a.gif")
+
+
+def test_a_link_stays_a_link(tmp_path):
+    write_picture(tmp_path / "a.png", Picture(GREY))
+    (tmp_path / "b.png").symlink_to(tmp_path / "a.png")
+    write_picture(tmp_path / "b.png", Picture(255 - GREY), force=True)
+    assert (tmp_path / "b.png").is_symlink()
+    np.testing.assert_array_equal(read_picture(tmp_path / "a.png").pixels, 255 - GREY)
 
 
 def test_huge_pictures(tmp_path):

@@ -8,9 +8,11 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import numpy as np
+
 from taskdict.cli.numbers import natural, penalty, positive
 
-ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
+ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 AMOUNTS = {  # what --amount is of a degradation
     "ordered": ("size", int),
     "noise": ("sigma", float),
@@ -54,9 +56,9 @@ def run_degrade(options: argparse.Namespace) -> None:
 
     from taskdict.images.files import check_output, read_picture, write_picture
 
-    check_output(options.output, force=options.force)
     damage = degradation(options)
     picture = read_picture(options.picture)
+    check_output(options.output, picture, force=options.force)
     damaged = damage(picture.pixels)
     if options.kind == "downsample" and picture.alpha is not None:
         picture = replace(picture, alpha=damage(picture.alpha))
@@ -76,9 +78,12 @@ def degradation(options: argparse.Namespace) -> Callable[[Any], Any]:
         try:
             named[name] = kind(options.amount)
         except ValueError:
-            raise ValueError(f"--amount must be a number for --kind {options.kind}, got {options.amount!r}.") from None
+            number = "whole number" if kind is int else "number"
+            raise ValueError(
+                f"--amount must be a {number} for --kind {options.kind}, got {options.amount!r}."
+            ) from None
     if options.kind in ("noise", "missing"):
-        named["random_state"] = options.seed
+        named["random_state"] = np.random.RandomState(options.seed)  # each picture has noise of its own
     return partial(degrade.DEGRADATIONS[options.kind], **named)
 
 
@@ -117,6 +122,8 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     from taskdict.images import ImageRestorer
     from taskdict.images.files import read_picture
 
+    if not options.model.absolute().parent.is_dir() or options.model.is_dir():
+        raise ValueError(f"{str(options.model)!r} must be the name of a file in a folder that exists.")
     if options.model.exists() and not options.force:
         raise FileExistsError(f"{str(options.model)!r} is there already: give another name, or --force to replace it.")
     if (options.kind is None) == (options.damaged is None):
@@ -154,7 +161,7 @@ def pictures_in(path: Path) -> list[Path]:
     """Return the picture itself, or those in a folder in the order of their names."""
     if not path.is_dir():
         return [path]
-    found = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS)
+    found = sorted(file for file in path.iterdir() if file.suffix.lower() in ENDINGS and not file.name.startswith("."))
     if not found:
         raise ValueError(f"{str(path)!r} has no pictures.")
     return found
@@ -194,8 +201,10 @@ def run_restore(options: argparse.Namespace) -> None:
     from taskdict.images.files import check_output, read_picture, write_picture
     from taskdict.loading import load
 
-    check_output(options.output, force=options.force)
     picture = read_picture(options.picture)
+    if picture.pixels.dtype == bool:
+        picture = replace(picture, pixels=255 * picture.pixels.astype(np.uint8))
+    check_output(options.output, picture, force=options.force)
     model = load(options.model)
     if not isinstance(model, ImageRestorer):
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which restores no pictures.")

@@ -150,6 +150,7 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
             for kind, picture in (("halftone", halftone), (suffix, restored)):
                 write_picture(shown / f"{name}-{kind}.png", Picture(picture), force=True)
     if settings["pictures"] == "all":
+        model.set_params(lambda1=settings["restoration"]).save(model_path)  # as it is to be used
         for name, halftone in datasets.load_halftones(run.inputs["data"]).images.items():
             write_picture(shown / f"{name}-{suffix}.png", Picture(model.restore(halftone, **named)), force=True)
     return {"psnr": found}
@@ -168,7 +169,6 @@ def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads
         callbacks=lambda progress: report(progress.n_iter, progress.max_iter),
     )
     model.fit(clean, degrade=degrade.floyd_steinberg)
-    model.set_params(checkpoint=None, callbacks=None)
     return model
 
 

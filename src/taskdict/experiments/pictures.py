@@ -62,6 +62,6 @@ def plot_semi_supervised(record: Json, paper: dict[int, float], path: Path) -> N
         if n in paper:
             axes.axhline(paper[n], color=colour, linestyle=":", linewidth=1)
     axes.set(xlabel="μ, the weight of reconstruction", ylabel="test error in percent", ylim=(0, None))
-    axes.legend(title="labels; dotted: the paper's best")
+    axes.legend(title="labels; dotted: the paper's best", loc="lower center", bbox_to_anchor=(0.5, 1.0), ncols=5)
     figure.savefig(path, dpi=120)
     plt.close(figure)

@@ -110,11 +110,12 @@ def missing_pixels(image: Any, fraction: float = 0.5, random_state: Any = None) 
 def jpeg(image: Any, quality: int = 10) -> Picture:
     """Return what is left of a picture after JPEG compression of a quality from 1 to 95; needs Pillow."""
     Image = pillow()
-    quality = check_count("quality", quality)
+    if check_count("quality", quality) > 95:
+        raise ValueError(f"quality must be from 1 to 95, got {quality}.")
     image = check_picture(image)
+    if image.ndim == 3 and image.shape[2] != 3:  # JPEG knows grey and colour
+        return np.stack([jpeg(image[:, :, k], quality) for k in range(image.shape[2])], axis=2)
     shown = from_unit(to_unit(image), np.dtype(np.uint8))
-    if shown.ndim == 3 and shown.shape[2] == 1:
-        shown = shown[:, :, 0]
     with io.BytesIO() as file:
         Image.fromarray(shown).save(file, "JPEG", quality=quality)
         file.seek(0)

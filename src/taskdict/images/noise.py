@@ -15,6 +15,7 @@ from taskdict.estimators import DictionaryLearning
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit
 
+PATCH = 8  # side
 BATCH = 512  # patches
 BATCHES = 200  # to learn from
 LEARN = 2.0  # λ1 in units of the noise, to learn with
@@ -25,7 +26,7 @@ def denoise(
     image: Any,
     sigma: float,
     *,
-    patch_size: int = 8,
+    patch_size: int = PATCH,
     n_components: int = 256,
     stride: int = 1,
     random_state: Any = 0,
@@ -46,7 +47,7 @@ def denoise(
         Standard deviation of the noise for values from 0 to 1, the same everywhere: 25 / 255 of a uint8 picture whose
         values have a deviation of 25.
     patch_size : int, default=8
-        Height and width of a patch.
+        Height and width of a patch, at least 2.
     n_components : int, default=256
         Number of atoms.
     stride : int, default=1
@@ -74,6 +75,8 @@ def denoise(
     """
     sigma = check_positive("sigma", sigma)
     patch_size, stride = check_count("patch_size", patch_size), check_count("stride", stride)
+    if patch_size == 1:
+        raise ValueError("patch_size must be at least 2: a patch of one pixel is its mean.")
     image = check_picture(image)
     dtype, shape = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.shape
     picture = check_channels(image)

@@ -9,6 +9,7 @@ from numpy.typing import NDArray
 
 Floats = NDArray[Any]
 
+_LEAST, _MOST = -1.0, 2.0  # of floats that may be meant to be from 0 to 1
 _AT_ONCE = 1_000_000  # numbers that are made whole at once
 
 
@@ -16,9 +17,13 @@ def check_picture(image: Any, name: str = "image") -> NDArray[Any]:
     """Return a picture as an array of shape (height, width) or (height, width, channels).
 
     Whole numbers are uint8 or uint16 over their full range, truth values are black and white, and floating-point
-    numbers, which must be finite, are meant to be from 0 to 1.
+    numbers, which must be finite, are from 0 to 1, or a little outside, as noise may bring them.
     """
-    array: NDArray[Any] = np.asanyarray(image)
+    if isinstance(image, np.ma.MaskedArray):
+        raise TypeError(f"{name} must not be a masked array: fill what is masked first.")
+    array: NDArray[Any] = np.asarray(image)
+    if not array.dtype.isnative:
+        array = array.astype(array.dtype.newbyteorder("="))
     if array.dtype.kind != "f" and array.dtype not in (np.uint8, np.uint16, np.bool_):
         raise TypeError(f"{name} must be uint8, uint16, bool or floating-point, got dtype {array.dtype}.")
     if array.ndim not in (2, 3):
@@ -27,6 +32,11 @@ def check_picture(image: Any, name: str = "image") -> NDArray[Any]:
         raise ValueError(f"{name} must have at least one pixel, got shape {array.shape}.")
     if array.dtype.kind == "f" and not np.isfinite(array).all():
         raise ValueError(f"{name} must be finite, but contains NaN or infinity.")
+    if array.dtype.kind == "f" and (array.min() < _LEAST or array.max() > _MOST):
+        raise ValueError(
+            f"{name} must have values from 0 to 1 if they are floats, got {array.min():g} to {array.max():g}: divide "
+            "it by its largest possible value, such as 255."
+        )
     return array
 
 

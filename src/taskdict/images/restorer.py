@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import numbers
 import os
 from collections.abc import Callable, Sequence
 from typing import Any, Self
@@ -21,15 +22,17 @@ from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
+from taskdict.images.noise import PATCH as DENOISED
 from taskdict.images.noise import denoise as without_noise
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
-from taskdict.images.pixels import Floats, check_picture, from_unit
+from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 from taskdict.initialisation import learn_dictionary
 
 TO_START = 20_000  # clean patches that the first dictionary is learned from
 START = 0.005  # λ1 of that dictionary, times the side of a patch
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
 LEAST_WEIGHT = 1e-3  # of the largest
+NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
 
 Picture = NDArray[Any]
 
@@ -198,12 +201,14 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         self.weights_ = self._find_weights(pairs)
         return self
 
-    def _first_dictionary(self, clean: list[Picture]) -> Floats:
+    def _first_dictionary(self, clean: list[Picture]) -> Floats | None:
         """Return atoms of clean patches, which do not know what damage adds, such as the pattern of a halftone.
 
         The codes of damaged patches on them tell more of the clean ones than those on atoms of damaged patches.
         """
-        seed = self.random_state if isinstance(self.random_state, int) else 0  # the same when a training goes on
+        if self.checkpoint is not None and os.path.exists(self.checkpoint):  # a training goes on from there
+            return storage.read(self.checkpoint)[0].get("parameter dictionary_init")
+        seed = int(self.random_state) if isinstance(self.random_state, numbers.Integral) else 0
         patches = PatchPairs(clean, clean, self.patch_size, random_state=seed)
         signals = patches.take(min(TO_START, patches.n_signals))
         coding, n_threads = Coding(START * self.patch_size), resolve_threads(self.n_threads)
@@ -219,15 +224,17 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         weights: Floats = np.maximum(np.square(least / np.maximum(by_place, least)), LEAST_WEIGHT).astype(np.float32)
         return weights
 
-    def _pairs(self, images: Sequence[Any], degrade: Any) -> tuple[list[Picture], list[Picture]]:
+    def _pairs(self, images: Any, degrade: Any) -> tuple[list[Picture], list[Picture]]:
         """Return damaged and clean pictures."""
+        if isinstance(images, np.ndarray) and (images.ndim == 2 or (images.ndim == 3 and images.shape[2] <= 4)):
+            raise ValueError("images must be a list of pictures, got one picture: put it into a list.")
         if degrade is None:
             try:
                 pairs = [(damaged, clean) for damaged, clean in images]
             except (TypeError, ValueError):
                 raise ValueError("images must be pairs (damaged, clean), or clean pictures with degrade=...") from None
         elif callable(degrade):
-            pairs = [(degrade(image), image) for image in images]
+            pairs = [(degrade(untouched(image)), image) for image in images]
         else:
             raise TypeError(f"degrade must be a function of a picture or None, got {degrade!r}.")
         damaged = []
@@ -240,7 +247,12 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
                         f"damaged picture {k} is {bad.shape[0]} by {bad.shape[1]}, but must be smaller than the clean "
                         f"one ({height} by {width}) by upscale={self.upscale}."
                     )
-                bad = resize(bad, height, width)
+                bad = resize(to_unit(bad), height, width)
+            elif bad.shape != np.shape(good):
+                raise ValueError(
+                    f"damaged picture {k} has shape {bad.shape}, but the clean one has {np.shape(good)}: they must be "
+                    "of the same size, or damaged ones smaller by `upscale`."
+                )
             damaged.append(bad)
         return damaged, [good for _, good in pairs]
 
@@ -280,7 +292,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             If given, artefacts that are left are removed as noise of this standard deviation, for values from 0 to 1,
             see :func:`taskdict.images.denoise`.
         report : callable
-            Called now and then with the number of patches that are done, and of all.
+            Called now and then with the number of patches that are done, and of all; with `denoise`, then with those
+            that are denoised.
 
         Returns
         -------
@@ -294,7 +307,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         dtype, grey = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.ndim == 2
         if self.upscale > 1:
             height, width = image.shape[:2]
-            image = resize(image, self.upscale * height, self.upscale * width)
+            image = resize(to_unit(image), self.upscale * height, self.upscale * width)
         picture = check_channels(image)
         if self.channels_ not in (1, picture.shape[2]):
             raise ValueError(
@@ -313,7 +326,9 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             report=report,
         )
         if denoise is not None:
-            values = without_noise(values, denoise, n_threads=self.n_threads)
+            values = without_noise(
+                values, denoise, stride=min(stride, DENOISED), n_threads=self.n_threads, report=report
+            )
         return from_unit(values[:, :, 0] if grey else values, dtype)
 
     def _patch_restorer(self, lambda1: float) -> Callable[[Floats], Floats]:
@@ -338,7 +353,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "components_")
 
     def save(self, path: str | os.PathLike[str]) -> None:
-        """Write the model to a file, for :func:`taskdict.load`.
+        """Write the model to a file, for :func:`taskdict.load`; without `checkpoint`, `n_threads`, `verbose`.
 
         Parameters
         ----------
@@ -347,7 +362,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_parameters()
-        own = {name: value for name, value in self.get_params(deep=False).items() if name != "callbacks"}
+        own = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_FILES}
+        own |= {"patch_size": len(self.weights_), "n_components": len(self.components_)}
         storage.write(
             path,
             type(self).__name__,
@@ -377,3 +393,10 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         model.components_, model.coef_, model.weights_ = D, W, weights
         model.channels_, model.n_iter_, model.history_ = channels, n_iter, {"objective": []}
         return model
+
+
+def untouched(image: Any) -> Picture:
+    """Return a view of a picture that a function which damages it cannot write to."""
+    view = check_picture(image).view()
+    view.flags.writeable = False
+    return view
