@@ -2,8 +2,10 @@ import re
 import subprocess
 import sys
 
+import numpy as np
 import pytest
 
+import taskdict as td
 from taskdict import cli
 
 
@@ -41,3 +43,16 @@ def test_help_and_version(capsys):
     assert "demo" in capsys.readouterr().out
     with pytest.raises(SystemExit):
         cli.main([])
+
+
+def test_a_reader_that_has_had_enough(tmp_path):
+    """`taskdict predict ... | head -1` ends in silence."""
+    X, y = np.random.default_rng(0).standard_normal((20_000, 4)), np.tile([0, 1], 10_000)
+    td.TaskDrivenClassifier(3, max_iter=2, random_state=0).fit(X[:100], y[:100]).save(tmp_path / "model")
+    np.save(tmp_path / "signals.npy", X)
+    command = [sys.executable, "-m", "taskdict.cli", "predict", tmp_path / "model", tmp_path / "signals.npy"]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as run:
+        assert run.stdout.readline().strip() in ("0", "1")
+        run.stdout.close()
+        assert run.stderr.read() == ""
+        assert run.wait() == 1

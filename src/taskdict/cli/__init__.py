@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import io
+import os
 import sys
 from collections.abc import Sequence
 from importlib.metadata import version
@@ -26,9 +27,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     options = parser.parse_args(arguments)
     try:
         options.run(options)
+        sys.stdout.flush()
     except KeyboardInterrupt:
         print(f"\ninterrupted{options.interrupted}", file=sys.stderr)
         return 130
+    except BrokenPipeError:  # who reads has had enough, as `head` may
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 1
     except (OSError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
         print(f"taskdict: {error}", file=sys.stderr)
         return 1

@@ -198,6 +198,7 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
     if settings["part"] == "test":
         models = checkpoint.parent.parent / "models"
         models.mkdir(exist_ok=True)
+        model.classifier_.set_params(n_threads=None, checkpoint=None)  # of this machine and this run
         model.save(models / f"{run.name}.safetensors")
     return result
 
