@@ -224,6 +224,8 @@ def test_a_training_goes_on_from_its_own_start(tmp_path, monkeypatch):
     monkeypatch.setattr("taskdict.images.restorer.learn_dictionary", None)
     restorer = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)
     assert restorer.n_iter_ == 12
+    again = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)  # there is nothing left to do
+    np.testing.assert_array_equal(again.weights_, restorer.weights_)
     for name, value in (("n_components", 21), ("lambda1", 0.5)):
         other = td.ImageRestorer(6, 20, **settings).set_params(**{name: value})
         with pytest.raises(ValueError, match=f"belongs to a TaskDrivenRegressor with {name}=") as error:
@@ -312,6 +314,7 @@ def test_killed_and_resumed(tmp_path):
     models = [td.load(tmp_path / name) for name in ("whole", "part")]
     np.testing.assert_array_equal(models[0].components_, models[1].components_)
     np.testing.assert_array_equal(models[0].coef_, models[1].coef_)
+    np.testing.assert_array_equal(models[0].weights_, models[1].weights_)
 
 
 @pytest.mark.parametrize(

@@ -327,7 +327,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         )
         if denoise is not None:
             values = without_noise(
-                values, denoise, stride=min(stride, DENOISED), n_threads=self.n_threads, report=report
+                np.clip(values, 0, 1), denoise, stride=min(stride, DENOISED), n_threads=self.n_threads, report=report
             )
         return from_unit(values[:, :, 0] if grey else values, dtype)
 
