@@ -89,6 +89,8 @@ def test_table_and_pictures(done):
     assert "| 29.54 | 28.85 |" in table  # the paper's means: of all pictures, and of those that nothing is chosen on
     with Image.open(folder / "side-by-side.png") as picture:
         assert picture.size == (3 * 42 + 2 * 8, 3 * 40)
+    with Image.open(folder / "details.png") as picture:
+        assert picture.size == (4 * 42 + 3 * 8, 2 * 40)
     for kind in ("restored", "denoised"):
         assert (folder / "pictures" / f"xphoon_moon-{kind}.png").exists()
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import sys
 from collections.abc import Callable
 from functools import partial
 from pathlib import Path
@@ -22,6 +23,7 @@ AMOUNTS = {  # what --amount is of a degradation
     "jpeg": ("quality", int),
 }
 KINDS = ("floyd-steinberg", "jarvis", *AMOUNTS)
+GREY = 0.1  # from black or white; and the share of such pixels that a halftone may have
 
 
 def add_degrade(commands: Any) -> None:
@@ -172,12 +174,15 @@ def add_restore(commands: Any) -> None:
     command = commands.add_parser(
         "restore",
         help="restore a picture",
-        description="Restore a picture with a model of taskdict train-restorer. Depth, colour and metadata stay; a "
-        "picture of one bit per pixel becomes grey.",
+        description="Restore a picture: a halftone, with the model that comes with taskdict, or after other damage, "
+        "with a model of taskdict train-restorer. Depth, colour and metadata stay; a picture of one bit per pixel "
+        "becomes grey.",
     )
     command.add_argument("picture", type=Path, help="a damaged picture")
     command.add_argument("output", type=Path, help="the picture to write")
-    command.add_argument("--model", type=Path, required=True, help="what taskdict train-restorer has written")
+    command.add_argument(
+        "--model", type=Path, help="what taskdict train-restorer has written (default: a model for halftones)"
+    )
     command.add_argument(
         "--lambda1", type=penalty, metavar="X", help="weight of the ℓ1 norm (default: that of the training)"
     )
@@ -196,7 +201,7 @@ def run_restore(options: argparse.Namespace) -> None:
     """Run ``taskdict restore``."""
     from dataclasses import replace
 
-    from taskdict.images import ImageRestorer
+    from taskdict.images import ImageRestorer, pretrained
     from taskdict.images.degrade import resize
     from taskdict.images.files import check_output, read_picture, write_picture
     from taskdict.loading import load
@@ -205,9 +210,15 @@ def run_restore(options: argparse.Namespace) -> None:
     if picture.pixels.dtype == bool:
         picture = replace(picture, pixels=255 * picture.pixels.astype(np.uint8))
     check_output(options.output, picture, force=options.force)
-    model = load(options.model)
+    model = pretrained() if options.model is None else load(options.model)
     if not isinstance(model, ImageRestorer):
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which restores no pictures.")
+    if options.model is None and not is_halftone(picture.pixels):
+        print(
+            f"taskdict: {str(options.picture)!r} is not black and white, but the model that comes with taskdict is for "
+            "halftones: --model names another",
+            file=sys.stderr,
+        )
     model.set_params(n_threads=options.threads)
     with Percent(f"restoring {options.picture.name}") as percent:
         restored = model.restore(
@@ -224,12 +235,18 @@ def run_restore(options: argparse.Namespace) -> None:
     print(f"saved {options.output}")
 
 
+def is_halftone(pixels: Any) -> bool:
+    """Return whether nearly all pixels are nearly black or white."""
+    from taskdict.images.pixels import to_unit
+
+    values = to_unit(pixels)
+    return float(((values > GREY) & (values < 1 - GREY)).mean()) < GREY
+
+
 class Percent:
     """Shows how much is done, in a line on standard error that is rewritten; nothing if that is not a terminal."""
 
     def __init__(self, what: str) -> None:
-        import sys
-
         self._what, self._file = what, sys.stderr
 
     def __enter__(self) -> Percent:

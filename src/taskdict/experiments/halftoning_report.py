@@ -17,6 +17,8 @@ from taskdict.experiments.runs import Json, open_folder, write_text
 from taskdict.experiments.tables import row
 
 SHOWN = ("lena", "barbara", "boat")  # side by side
+DETAILS = {"lena": (200, 200), "barbara": (290, 290), "flintstones": (100, 150), "boat": (0, 0)}  # corners
+DETAIL = 200  # pixels
 
 
 def settings_from(options: argparse.Namespace) -> halftoning.Settings:
@@ -45,9 +47,8 @@ def report(settings: halftoning.Settings, folder: Path, *, data: str | None, n_t
     write_text(folder / "table.md", text)
     show(folder, data, "denoised" if "denoise" in record["chosen"] else "restored")
     print(f"\n{text}\nall runs together took {record['seconds'] / 60:.1f} minutes")
-    print(
-        f"saved {folder / 'record.json'}, {folder / 'table.md'}, {folder / 'side-by-side.png'}, {folder / 'pictures'}"
-    )
+    names = ("record.json", "table.md", "side-by-side.png", "details.png", "pictures")
+    print(f"saved {', '.join(str(folder / name) for name in names)}")
 
 
 def words(record: Json) -> str:
@@ -79,15 +80,22 @@ def table(record: Json) -> str:
 
 
 def show(folder: Path, data: str | None, kind_of_last: str) -> None:
-    """Write a picture of originals, halftones and restored pictures side by side."""
+    """Write originals, halftones and restored pictures side by side; and details of halftones and restored ones."""
     originals = datasets.load_classical(data).images
-    rows = []
-    for name in SHOWN:
-        if name in originals:
-            halves = [originals[name]]
-            for kind in ("halftone", kind_of_last):
-                with pillow().open(folder / "pictures" / f"{name}-{kind}.png") as picture:
-                    halves.append(np.asarray(picture))
-            rows.append(beside(halves, 8))
+
+    def read(name: str, kind: str) -> Any:
+        with pillow().open(folder / "pictures" / f"{name}-{kind}.png") as picture:
+            return np.asarray(picture)
+
+    kinds = ("halftone", kind_of_last)
+    rows = [beside([originals[name], *(read(name, kind) for kind in kinds)], 8) for name in SHOWN]
     width = min(each.shape[1] for each in rows)
     save_picture(np.concatenate([each[:, :width] for each in rows]), folder / "side-by-side.png")
+    pairs = [np.concatenate([_detail(read(name, kind), *corner) for kind in kinds]) for name, corner in DETAILS.items()]
+    save_picture(beside(pairs, 8), folder / "details.png")
+
+
+def _detail(picture: Any, top: int, left: int) -> Any:
+    """Return a part of a picture, with its corner there or as near as it can be."""
+    top, left = (min(place, max(0, side - DETAIL)) for place, side in zip((top, left), picture.shape, strict=True))
+    return picture[top : top + DETAIL, left : left + DETAIL]
