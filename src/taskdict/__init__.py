@@ -6,6 +6,7 @@ from taskdict import constraints, datasets, images, losses, streams
 from taskdict.coding import Report, Status, sparse_encode
 from taskdict.descent import DivergedError
 from taskdict.estimators import (
+    CompressedSensing,
     DictionaryLearning,
     ImageClassifier,
     SparseCoder,
@@ -13,7 +14,7 @@ from taskdict.estimators import (
     TaskDrivenRegressor,
     UnitNorm,
 )
-from taskdict.images import ImageRestorer
+from taskdict.images import ImageRestorer, PatchVotingClassifier
 from taskdict.loading import load
 from taskdict.progress import Progress, ProgressLine
 from taskdict.storage import ModelFileError
@@ -23,11 +24,13 @@ from taskdict.suggestions import suggest_parameters
 __version__ = _version("taskdict")
 
 __all__ = [
+    "CompressedSensing",
     "DictionaryLearning",
     "DivergedError",
     "ImageClassifier",
     "ImageRestorer",
     "ModelFileError",
+    "PatchVotingClassifier",
     "Progress",
     "ProgressLine",
     "Report",

@@ -7,20 +7,23 @@ from typing import Any
 
 from taskdict import storage
 from taskdict.estimators import (
+    CompressedSensing,
     DictionaryLearning,
     ImageClassifier,
     SparseCoder,
     TaskDrivenClassifier,
     TaskDrivenRegressor,
 )
-from taskdict.images import ImageRestorer
+from taskdict.images import ImageRestorer, PatchVotingClassifier
 
 _CLASSES: dict[str, Any] = {
     cls.__name__: cls
     for cls in (
+        CompressedSensing,
         DictionaryLearning,
         ImageClassifier,
         ImageRestorer,
+        PatchVotingClassifier,
         SparseCoder,
         TaskDrivenClassifier,
         TaskDrivenRegressor,

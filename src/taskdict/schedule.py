@@ -14,6 +14,7 @@ class Schedule:
     mus: tuple[float, ...] = (0.0,)
     rho: float | None = None  # None searches for it, or is found without a search if `adaptive`
     adaptive: bool = False  # whether each atom moves at its own pace
+    first_pace: float | None = None  # see `pace`, None to find it
     t0: float | None = None  # None is max_iter / 10
     reconstruction: float = 1.0  # weight of ℓu for μ = 1
     patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
@@ -33,7 +34,7 @@ class Schedule:
     @property
     def pace(self) -> float:
         """How far each atom moves per batch in the beginning, if `adaptive`: the less, the more batches there are."""
-        return min(0.1, 2 / math.sqrt(self.max_iter))
+        return self.first_pace or min(0.1, 2 / math.sqrt(self.max_iter))
 
     def tail(self, t: int) -> int:
         """Return how many batches of the last tenth for this μ the t-th batch completes, 0 if it is not one of them."""

@@ -5,12 +5,14 @@ that ``TASKDICT_DATA`` names, then in a cache of the user (``TASKDICT_CACHE``, b
 else downloaded to the cache. The content is compared with known checksums: a wrong or damaged file is noticed.
 """
 
+from taskdict.datasets.crops import Crops, load_voc2006
 from taskdict.datasets.digits import LOADERS, Digits, load_bundled, load_mnist, load_usps
 from taskdict.datasets.pictures import Pictures, load_classical, load_halftones, load_kodak
 from taskdict.datasets.places import DataError
 
 __all__ = [
     "LOADERS",
+    "Crops",
     "DataError",
     "Digits",
     "Pictures",
@@ -20,4 +22,5 @@ __all__ = [
     "load_kodak",
     "load_mnist",
     "load_usps",
+    "load_voc2006",
 ]

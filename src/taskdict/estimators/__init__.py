@@ -1,5 +1,6 @@
 """scikit-learn estimators on top of the core."""
 
+from taskdict.estimators.compressed_sensing import CompressedSensing
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.image_classifier import ImageClassifier
 from taskdict.estimators.sparse_coder import SparseCoder
@@ -7,6 +8,7 @@ from taskdict.estimators.task_driven import TaskDrivenClassifier, TaskDrivenRegr
 from taskdict.estimators.unit_norm import UnitNorm
 
 __all__ = [
+    "CompressedSensing",
     "DictionaryLearning",
     "ImageClassifier",
     "SparseCoder",

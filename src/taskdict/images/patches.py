@@ -12,7 +12,7 @@ from sklearn.utils import check_random_state
 from taskdict._validation import check_count
 from taskdict.images.pixels import Floats, check_picture, to_unit
 from taskdict.streams._base import State, Stream, check_state
-from taskdict.streams._stored import Order
+from taskdict.streams._stored import Order, Shuffled
 
 _AHEAD = 4096  # patches that are read at once
 AT_ONCE = 16_384  # patches of a picture that are in memory at once, about
@@ -129,6 +129,40 @@ class PatchPairs(Stream):
         self._order, self._position, self._ahead = Order(self.n_signals, state["seed"]), state["position"], None
 
 
+class CropPatches(Shuffled):
+    """Patches of pictures that are all of one size, a round gives every patch once, in random order; none is stored.
+
+    Parameters
+    ----------
+    images : array of shape (n_images, height, width)
+        Grey pictures.
+    patch_size : int
+        Height and width of a patch.
+    random_state : int, RandomState or None, default=None
+        Seed of the order.
+    preprocess : callable or None, default=None
+        A function of a batch of patches, whose values are from 0 to 1.
+    """
+
+    def __init__(
+        self,
+        images: NDArray[Any],
+        patch_size: int,
+        *,
+        random_state: Any = None,
+        preprocess: Callable[[NDArray[Any]], Any] | None = None,
+    ) -> None:
+        size = check_count("patch_size", patch_size)
+        if images.ndim != 3 or min(images.shape[1:]) < size:
+            raise ValueError(f"images must be pictures of {size} by {size} pixels or more, got shape {images.shape}.")
+        self._windows = np.lib.stride_tricks.sliding_window_view(images, (size, size), axis=(1, 2))
+        super().__init__(int(np.prod(self._windows.shape[:3])), None, random_state, preprocess)
+
+    def _rows(self, rows: NDArray[np.int64]) -> Floats:
+        patches = self._windows[np.unravel_index(rows, self._windows.shape[:3])]
+        return to_unit(patches.reshape(len(rows), -1))
+
+
 def map_patches(
     image: NDArray[Any],
     size: int,
@@ -197,13 +231,13 @@ def _map_part(
 ) -> None:
     """Write to `result` what :func:`map_patches` returns, for channels that the function gets together."""
     height, width, channels = image.shape
-    down, right = _positions(height, size, stride), _positions(width, size, stride)
+    down, right = positions(height, size, stride), positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
     sums, totals = np.zeros((0, width, channels), np.float32), np.zeros((0, width, 1), np.float32)
     finished = 0  # rows of pixels
     for k in range(0, len(down), rows_at_once):
         rows = down[k : k + rows_at_once]
-        values = np.asarray(function(_cut(image, size, rows, right)), np.float32).reshape(
+        values = np.asarray(function(patches_at(image, size, rows, right)), np.float32).reshape(
             len(rows), len(right), size, size, channels
         )
         missing = rows[-1] + size - finished - len(sums)
@@ -228,15 +262,30 @@ def check_channels(image: Any, name: str = "image") -> NDArray[Any]:
     return with_channels
 
 
-def _cut(image: NDArray[Any], size: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
+def spread_over(
+    values: Floats, rows: NDArray[np.int64], columns: NDArray[np.int64], size: int, shape: tuple[int, ...]
+) -> Floats:
+    """Return the average, at each pixel of a picture, of the values of the patches over it.
+
+    The values have the shape (rows, columns, anything): one for each patch, whose corner is at a row and a column.
+    """
+    sums, totals = np.zeros((*shape, values.shape[2]), np.float32), np.zeros((*shape, 1), np.float32)
+    for i in range(size):
+        for j in range(size):
+            _add(sums, rows + i, columns + j, values)
+            _add(totals, rows + i, columns + j, np.float32(1))
+    return sums / totals
+
+
+def patches_at(image: NDArray[Any], size: int, rows: NDArray[np.int64], columns: NDArray[np.int64]) -> Floats:
     """Return the patches whose corners are at these rows and columns."""
     windows = np.lib.stride_tricks.sliding_window_view(image, (size, size), axis=(0, 1))
     patches = windows[rows[:, None], columns].transpose(0, 1, 3, 4, 2)
     return to_unit(patches).astype(np.float32, copy=False).reshape(len(rows) * len(columns), -1)
 
 
-def _positions(length: int, size: int, stride: int) -> NDArray[np.int64]:
-    """Return where patches begin along a side."""
+def positions(length: int, size: int, stride: int) -> NDArray[np.int64]:
+    """Return where patches begin along a side; the last one touches its end."""
     return np.unique([*range(0, length - size, stride), length - size]).astype(np.int64)
 
 

@@ -44,7 +44,7 @@ class Order:
         return np.concatenate(parts)
 
 
-class _Shuffled(Stream):
+class Shuffled(Stream):
     """A stream of n_signals rows in a new random order each time round."""
 
     n_signals: int
@@ -106,7 +106,7 @@ class _Shuffled(Stream):
         self._position = state["epoch"] * self.n_signals + state["place"]
 
 
-class ArrayStream(_Shuffled):
+class ArrayStream(Shuffled):
     """The rows of an array, which may be memory-mapped, or of a sparse array; only some of them if `rows` says so."""
 
     def __init__(
@@ -139,7 +139,7 @@ class ArrayStream(_Shuffled):
         return np.take(self._X, rows, axis=0)  # faster, but copies the whole array unless it is contiguous
 
 
-class FileStream(_Shuffled):
+class FileStream(Shuffled):
     """The rows of one or more ``.npy`` files, which are memory-mapped, shuffled across all files."""
 
     def __init__(

@@ -96,11 +96,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         Samples per batch.
     max_iter : int, default=1000
         Number T of batches.
-    learning_rate : "auto", "adaptive" or float, default="auto"
+    learning_rate : "auto", float, "adaptive" or ("adaptive", float), default="auto"
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
         several on a sample and takes the one that ends with the lowest objective on held-out samples, as the paper
         does. "adaptive" needs no search: every atom moves at a pace of its own, its gradient divided by the usual size
-        of it, and slower and slower towards the end.
+        of it, and slower and slower towards the end; a number with it is how far an atom moves in the first batches.
     average : bool, default=True
         Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
         objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.

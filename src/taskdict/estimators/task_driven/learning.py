@@ -335,11 +335,13 @@ class TaskLearner(LearnerMixin, TaskModel):
         return [Member(objective, sets, select) for select in self._selects()]
 
     def _schedule(self, scaling: Scaling) -> Schedule:
+        rho, adaptive, pace = self._steps()
         return Schedule(
             check_count("max_iter", self.max_iter),
             self._mus(),
-            rho=None if isinstance(self.learning_rate, str) else float(self.learning_rate),
-            adaptive=isinstance(self.learning_rate, str) and self.learning_rate == "adaptive",
+            rho=rho,
+            adaptive=adaptive,
+            first_pace=pace,
             reconstruction=(scaling.c / scaling.s) ** 2,
             patience=self.n_iter_no_change if self.early_stopping else None,
             average=self.average,

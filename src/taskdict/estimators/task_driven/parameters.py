@@ -72,12 +72,7 @@ class TaskParameters:
         if self.decision not in ("linear", "bilinear"):
             raise ValueError(f"decision must be 'linear' or 'bilinear', got {self.decision!r}.")
         self._check_loss()
-        rate = self.learning_rate
-        if isinstance(rate, str):
-            if rate not in ("auto", "adaptive"):
-                raise ValueError(f"learning_rate must be 'auto', 'adaptive' or a positive number, got {rate!r}.")
-        elif check_number("learning_rate", rate) <= 0:
-            raise ValueError(f"learning_rate must be 'auto', 'adaptive' or a positive number, got {rate!r}.")
+        self._steps()
         fraction = check_number("validation_fraction", self.validation_fraction)
         if not 0 <= fraction < 1 or (fraction == 0 and self.early_stopping):
             raise ValueError(
@@ -99,6 +94,25 @@ class TaskParameters:
         self._check_dictionary_init()
         if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
             raise TypeError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
+
+    def _steps(self) -> tuple[float | None, bool, float | None]:
+        """Return ρ, whether steps are adaptive, and the pace of these; None for what is to be found."""
+        rate = self.learning_rate
+        message = (
+            "learning_rate must be 'auto', a positive number, 'adaptive', or ('adaptive', pace) with a positive "
+            f"number, got {rate!r}."
+        )
+        if isinstance(rate, str):
+            if rate not in ("auto", "adaptive"):
+                raise ValueError(message)
+            return None, rate == "adaptive", None
+        if isinstance(rate, (tuple, list)):
+            if len(rate) != 2 or rate[0] != "adaptive" or not 0 < check_number("learning_rate", rate[1]) < np.inf:
+                raise ValueError(message)
+            return None, True, float(rate[1])
+        if check_number("learning_rate", rate) <= 0:
+            raise ValueError(message)
+        return float(rate), False, None
 
     def _check_dictionary_init(self) -> None:
         if isinstance(self.dictionary_init, str):
