@@ -34,6 +34,8 @@ def add_reproduce(commands: Any) -> None:
     experiments = reproduce.add_subparsers(required=True, metavar="experiment")
     add_digits(experiments)
     add_halftoning(experiments)
+    add_sensing(experiments)
+    add_art(experiments)
 
 
 def add_digits(experiments: Any) -> None:
@@ -160,3 +162,88 @@ def run_halftoning(options: argparse.Namespace) -> None:
     words = ["taskdict-halftoning", settings.recipe, *(["quick"] if options.quick else [])]
     folder = options.output or Path("-".join(words))
     halftoning_report.report(settings, folder, data=options.data, n_threads=options.threads)
+
+
+def add_sensing(experiments: Any) -> None:
+    """Add ``taskdict reproduce sensing``."""
+    sensing = experiments.add_parser(
+        "sensing",
+        help="patches of photographs from few measurements: Table 3",
+        description="Compressed sensing, as in Section 5.4 of the paper (Table 3). What is done is kept in the output "
+        "folder: after a break, the same command goes on. The whole of it takes hours.",
+    )
+    sensing.add_argument("--quick", action="store_true", help="a small version, a minute or two")
+    sensing.add_argument("--data", metavar="FOLDER", help="folder with voc2006/ (default: TASKDICT_DATA, then a cache)")
+    sensing.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="for the record and the table (default: taskdict-sensing here)"
+    )
+    sensing.add_argument(
+        "--measurements", type=positive, nargs="+", metavar="N", help="numbers of them (default: 5 10 20 40)"
+    )
+    sensing.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 400)")
+    sensing.add_argument("--patches", type=positive, metavar="N", help="to learn from (default: 1,000,000)")
+    sensing.add_argument(
+        "--select",
+        type=positive,
+        metavar="N",
+        help="patches to learn from while λ1 and λ2 are chosen (default: 100,000)",
+    )
+    sensing.add_argument("--test", type=positive, metavar="N", help="patches to test on (default: 500,000)")
+    sensing.add_argument(
+        "--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 1 0.1 … 0.00001)"
+    )
+    sensing.add_argument(
+        "--ratio", type=penalty, nargs="+", metavar="X", help="λ2 / λ1 to choose from (default: 0.01 0.1 1)"
+    )
+    sensing.add_argument("--seeds", type=natural, nargs="+", metavar="N", help="of repetitions (default: 0 1 2)")
+    sensing.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    sensing.set_defaults(run=run_sensing, interrupted=": the same command goes on from here")
+
+
+def run_sensing(options: argparse.Namespace) -> None:
+    """Run ``taskdict reproduce sensing``."""
+    from taskdict.experiments import sensing_report
+
+    folder = options.output or Path("taskdict-sensing-quick" if options.quick else "taskdict-sensing")
+    settings = sensing_report.settings_from(options)
+    sensing_report.report(settings, folder, data=options.data, n_threads=options.threads)
+
+
+def add_art(experiments: Any) -> None:
+    """Add ``taskdict reproduce art``."""
+    art = experiments.add_parser(
+        "art",
+        help="an artist's own hand or another, by the votes of patches",
+        description="Telling pictures of one hand from those of another, as in Section 5.5 of the paper, on a "
+        "substitute for its pictures. What is done is kept in the output folder: after a break, the same command goes "
+        "on.",
+    )
+    art.add_argument("--quick", action="store_true", help="a small version, a minute or two")
+    art.add_argument("--data", metavar="FOLDER", help="folder with art/ (default: TASKDICT_DATA, then a cache)")
+    art.add_argument(
+        "--output", type=Path, metavar="FOLDER", help="for the record, table and maps (default: taskdict-art here)"
+    )
+    art.add_argument(
+        "--colour", action="store_true", help="patches in colour and as they are (default: grey, contrast-normalised)"
+    )
+    art.add_argument("--patch-size", type=positive, metavar="N", help="side of a patch (default: 12)")
+    art.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 100)")
+    art.add_argument("--patches", type=positive, metavar="N", help="of each class to learn from (default: 200,000)")
+    art.add_argument(
+        "--select", type=positive, metavar="N", help="patches of each class while λ1 is chosen (default: 20,000)"
+    )
+    art.add_argument("--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 1 … 0.0001)")
+    art.add_argument("--pairs", type=positive, metavar="N", help="of each two groups (default: all)")
+    art.add_argument("--stride", type=positive, metavar="N", help="pixels between patches that vote (default: 4)")
+    art.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")
+    art.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    art.set_defaults(run=run_art, interrupted=": the same command goes on from here")
+
+
+def run_art(options: argparse.Namespace) -> None:
+    """Run ``taskdict reproduce art``."""
+    from taskdict.experiments import art_report
+
+    words = ["taskdict-art", *(["colour"] if options.colour else []), *(["quick"] if options.quick else [])]
+    folder = options.output or Path("-".join(words))
+    art_report.report(art_report.settings_from(options), folder, data=options.data, n_threads=options.threads)

@@ -5,6 +5,7 @@ that ``TASKDICT_DATA`` names, then in a cache of the user (``TASKDICT_CACHE``, b
 else downloaded to the cache. The content is compared with known checksums: a wrong or damaged file is noticed.
 """
 
+from taskdict.datasets.art import load_art
 from taskdict.datasets.crops import Crops, load_voc2006
 from taskdict.datasets.digits import LOADERS, Digits, load_bundled, load_mnist, load_usps
 from taskdict.datasets.pictures import Pictures, load_classical, load_halftones, load_kodak
@@ -16,6 +17,7 @@ __all__ = [
     "DataError",
     "Digits",
     "Pictures",
+    "load_art",
     "load_bundled",
     "load_classical",
     "load_halftones",

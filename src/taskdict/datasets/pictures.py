@@ -62,13 +62,13 @@ HALFTONES = {  # one bit per pixel
 
 @dataclass(frozen=True)
 class Pictures:
-    """Grey pictures by name.
+    """Pictures by name.
 
     Attributes
     ----------
     name : str
         Of the data set.
-    images : dict of arrays of shape (height, width), uint8
+    images : dict of arrays of shape (height, width), or (height, width, 3) if in colour, uint8
         The pictures.
     """
 
