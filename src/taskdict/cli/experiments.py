@@ -190,7 +190,7 @@ def add_sensing(experiments: Any) -> None:
     )
     sensing.add_argument("--test", type=positive, metavar="N", help="patches to test on (default: 500,000)")
     sensing.add_argument(
-        "--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 1 0.1 … 0.00001)"
+        "--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 0.1 … 0.00001)"
     )
     sensing.add_argument(
         "--ratio", type=penalty, nargs="+", metavar="X", help="λ2 / λ1 to choose from (default: 0.01 0.1 1)"
@@ -232,7 +232,7 @@ def add_art(experiments: Any) -> None:
     art.add_argument(
         "--select", type=positive, metavar="N", help="patches of each class while λ1 is chosen (default: 20,000)"
     )
-    art.add_argument("--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 1 … 0.0001)")
+    art.add_argument("--lambda1", type=penalty, nargs="+", metavar="X", help="to choose from (default: 0.1 … 0.0001)")
     art.add_argument("--pairs", type=positive, metavar="N", help="of each two groups (default: all)")
     art.add_argument("--stride", type=positive, metavar="N", help="pixels between patches that vote (default: 4)")
     art.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")

@@ -29,7 +29,7 @@ GROUPS = ("ab", "cd")  # the own hand against another: drawings and engravings, 
 KINDS = ("unsupervised", "supervised")
 BATCH = 200
 UNSUPERVISED_BATCH = 512
-LAMBDA1 = (1.0, 1e-1, 1e-2, 1e-3, 1e-4)  # the paper's grid, refined by factors of two around the best
+LAMBDA1 = (1e-1, 1e-2, 1e-3, 1e-4)  # the paper's grid, but for 1, which leaves no code of patches of norm one
 SHOWN = {"ab": ("a_pen_041_alchemist", "b_engraved_120_alchemist")}  # whose votes are shown
 OWN, OTHER = "own hand", "other hand"
 
@@ -43,7 +43,6 @@ class Settings:
     patches: int = 200_000  # of each class
     select: int = 20_000  # of each class while λ1 is chosen
     lambda1: tuple[float, ...] = LAMBDA1
-    refine: bool = True
     pairs: int | None = None  # of each two groups, None for all
     stride: int = 4  # pixels between patches that vote
     colour: bool = False  # whether patches are in colour and as they are, or grey and contrast-normalised
@@ -51,9 +50,7 @@ class Settings:
 
     def quick(self) -> Settings:
         """Return a small version of the same experiment."""
-        return replace(
-            self, size=min(self.size, 50), patches=10_000, select=2_000, lambda1=(1.0, 0.1), refine=False, pairs=4
-        )
+        return replace(self, size=min(self.size, 50), patches=10_000, select=2_000, lambda1=(0.1,), pairs=4)
 
 
 def reproduce(
@@ -107,7 +104,8 @@ def choose(
 ) -> tuple[dict[tuple[str, str], float], list[Json]]:
     """Return the λ1 with the highest accuracy of each case, and all that was tried.
 
-    From large to small as long as the accuracy rises; then half and twice the best.
+    From large to small as long as the accuracy rises; then up and down from the best by factors of two as long as it
+    rises, but to less than one: patches of norm one have no codes there.
     """
     found: dict[tuple[str, str], dict[float, float]] = {case: {} for case in cases}
     tried: list[Json] = []
@@ -125,8 +123,12 @@ def choose(
     for lambda1 in sorted(settings.lambda1, reverse=True):
         look([(case, lambda1) for case in rising])
         rising = [case for case in rising if best(case) == lambda1]
-    if settings.refine:
-        look([(case, factor * best(case)) for case in cases for factor in (0.5, 2.0)])
+    for factor in (2.0, 0.5):
+        rising = cases
+        while rising := [case for case in rising if factor * best(case) < 1 and factor * best(case) not in found[case]]:
+            before = {case: best(case) for case in rising}
+            look([(case, factor * before[case]) for case in rising])
+            rising = [case for case in rising if best(case) != before[case]]
     return {case: best(case) for case in cases}, tried
 
 

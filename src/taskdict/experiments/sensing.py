@@ -45,7 +45,7 @@ PAPER = {  # mean squared error times 100 and its deviation, by r, in the order 
     20: ((37.1, 1.2), (35.4, 1.0), (34.5, 0.9), (21.4, 0.1), (20.4, 0.0), (19.7, 0.0), (19.6, 0.1), (19.4, 0.2)),
     40: ((19.3, 0.8), (18.5, 0.7), (18.0, 0.6), (10.0, 0.3), (9.2, 0.0), (9.1, 0.0), (9.0, 0.0), (9.0, 0.0)),
 }
-LAMBDA1 = (1.0, 1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # the paper's grid
+LAMBDA1 = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # the paper's grid; its largest, 1, leaves no code of signals of norm one
 RATIO = (0.01, 0.1, 1.0)  # of λ2 to λ1
 
 Case = tuple[int, str]  # r, and the name of a column

@@ -1,0 +1,70 @@
+"""Whole pictures by few measurements."""
+
+import numpy as np
+import pytest
+from skimage import data as pictures
+from skimage.metrics import peak_signal_noise_ratio as psnr
+
+import taskdict as td
+
+
+@pytest.fixture(scope="module")
+def model():
+    windows = np.lib.stride_tricks.sliding_window_view(pictures.camera(), (8, 8))[::3, ::3].reshape(-1, 64)
+    return td.CompressedSensing(12, 60, lambda2=0.01, max_iter=200, random_state=0).fit(
+        td.UnitNorm().fit_transform(windows / 255.0)
+    )
+
+
+@pytest.mark.parametrize("shape", [(64, 64), (61, 75), (5, 9)])
+@pytest.mark.parametrize("dtype", [np.uint8, np.uint16, np.float32, np.float64])
+def test_shape_and_dtype_stay(model, shape, dtype):
+    picture = pictures.camera()[200 : 200 + shape[0], 200 : 200 + shape[1]]
+    picture = (
+        (picture / 255).astype(dtype)
+        if np.dtype(dtype).kind == "f"
+        else picture.astype(dtype) * (np.iinfo(dtype).max // 255)
+    )
+    measured = td.images.sense(model, picture)
+    assert measured.values.shape == (-(-shape[0] // 8) * -(-shape[1] // 8), 12)
+    found = td.images.reconstruct(model, measured)
+    assert found.shape == picture.shape
+    assert found.dtype == dtype
+    top = 1 if np.dtype(dtype).kind == "f" else np.iinfo(dtype).max
+    assert psnr(picture / top, found / top, data_range=1) > 25
+
+
+def test_a_constant_picture_comes_back(model):
+    picture = np.full((20, 30), 77, np.uint8)
+    np.testing.assert_array_equal(td.images.reconstruct(model, td.images.sense(model, picture)), picture)
+
+
+def test_channels_are_those_of_grey_pictures(model):
+    picture = pictures.astronaut()[:50, :60]
+    found = td.images.reconstruct(model, td.images.sense(model, picture))
+    for k in range(3):
+        alone = td.images.reconstruct(model, td.images.sense(model, picture[:, :, k]))
+        np.testing.assert_array_equal(found[:, :, k], alone)
+
+
+def test_better_than_the_linear_projection(model):
+    from taskdict.initialisation import principal_directions
+
+    picture = pictures.camera()
+    windows = np.lib.stride_tricks.sliding_window_view(picture, (8, 8))[::3, ::3].reshape(-1, 64)
+    Z = principal_directions(td.UnitNorm().fit_transform(windows / 255.0), 12)
+    blocks = picture.reshape(64, 8, 64, 8).transpose(0, 2, 1, 3).reshape(-1, 64) / 255
+    means = blocks.mean(axis=1, keepdims=True)
+    linear = ((blocks - means) @ Z.T @ Z + means).reshape(64, 64, 8, 8).transpose(0, 2, 1, 3).reshape(512, 512)
+    found = td.images.reconstruct(model, td.images.sense(model, picture))
+    assert psnr(picture, found) > psnr(picture / 255, linear, data_range=1)
+
+
+def test_wrong_models(model):
+    measured = td.images.sense(model, pictures.camera()[:32, :32])
+    odd = td.CompressedSensing(3, 10, max_iter=5).fit(np.random.default_rng(0).standard_normal((100, 10)))
+    with pytest.raises(ValueError, match="model must be for square blocks, but its signals have 10 entries"):
+        td.images.sense(odd, pictures.camera())
+    small = td.CompressedSensing(12, 20, max_iter=5).fit(np.random.default_rng(0).standard_normal((100, 16)))
+    with pytest.raises(ValueError, match="measured has 16 blocks, but a picture"):
+        td.images.reconstruct(small, measured)

@@ -1,0 +1,135 @@
+"""The experiment on compressed sensing, with small crops in place of the real ones."""
+
+import json
+
+import numpy as np
+import pytest
+from skimage import data as pictures
+
+from helpers import data_folder
+from taskdict import cli, datasets
+from taskdict.experiments import sensing
+
+SMALL = ["--measurements", "4", "8", "--atoms", "30", "--patches", "6000", "--select", "2000", "--test", "3000"]
+SMALL += ["--lambda1", "0.1", "0.01", "--ratio", "0.1", "1", "--seeds", "0", "1", "--threads", "1"]
+
+
+@pytest.fixture(scope="module")
+def crops():
+    camera = pictures.camera()
+    cut = np.array([camera[i : i + 32, j : j + 32] for i in range(0, 480, 32) for j in range(0, 480, 32)])
+    cut = np.random.default_rng(0).permutation(cut)
+    return datasets.Crops(cut[:120], cut[120:170], cut[170:])
+
+
+@pytest.fixture(scope="module")
+def done(tmp_path_factory, crops):
+    """The record of an experiment that was interrupted once, and its folder."""
+    folder = tmp_path_factory.mktemp("sensing") / "out"
+    calls = []
+
+    def interrupted(model, patches, n):
+        calls.append(n)
+        if len(calls) == 20:
+            raise KeyboardInterrupt
+        return mean_error(model, patches, n)
+
+    mean_error = sensing.mean_error
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(datasets, "load_voc2006", lambda data=None: crops)
+        patch.setattr(sensing, "mean_error", interrupted)
+        arguments = ["reproduce", "sensing", "--output", str(folder), *SMALL]
+        assert cli.main(arguments) == 130
+        assert cli.main(arguments) == 0
+    record = json.loads((folder / "record.json").read_text())
+    assert len(calls) == 1 + len(record["selection"]) + len(record["results"])  # nothing was done twice
+    return record, folder
+
+
+def errors(record, column, r=8):
+    return [
+        run["error"] for run in record["results"] if (run["settings"]["column"], run["settings"]["r"]) == (column, r)
+    ]
+
+
+def test_every_case_is_tested_with_every_seed(done):
+    record, _ = done
+    cases = {(run["settings"]["r"], run["settings"]["column"], run["settings"]["seed"]) for run in record["results"]}
+    assert cases == {(r, column, seed) for r in (4, 8) for column in sensing.COLUMNS for seed in (0, 1)}
+    assert len(record["results"]) == len(cases)
+
+
+def test_weights_are_those_with_the_lowest_validation_error(done):
+    record, _ = done
+    for run in record["results"]:
+        mine = run["settings"]
+        tried = [
+            other
+            for other in record["selection"]
+            if all(other["settings"][name] == mine[name] for name in ("r", "column"))
+        ]
+        assert all(other["settings"]["part"] == "validation" for other in tried)
+        best = min(tried, key=lambda other: other["error"])["settings"]
+        assert (mine["lambda1"], mine["ratio"]) == (best["lambda1"], best["ratio"])
+
+
+def test_what_the_paper_concludes(done):
+    record, _ = done
+    found = {column: np.mean(errors(record, column)) for column in sensing.COLUMNS}
+    assert found["SL2"] < found["PCA, SL"]
+    assert max(found[f"PCA, {kind}"] for kind in ("DCT", "UL", "SL")) < min(
+        found[f"RANDOM, {kind}"] for kind in ("DCT", "UL", "SL")
+    )
+    assert np.mean(errors(record, "SL2", 4)) > found["SL2"]
+
+
+def test_linear_line(done, crops):
+    record, _ = done
+    train, test = (sensing.stream(part, 0).take(3000).astype(float) for part in (crops.train, crops.test))
+    _, vectors = np.linalg.eigh(train.T @ train)
+    rest = test - test @ vectors[:, -8:] @ vectors[:, -8:].T
+    assert record["linear"]["8"] == pytest.approx(100 * np.square(rest).sum(axis=1).mean(), rel=0.1)
+
+
+def test_table(done):
+    _, folder = done
+    table = (folder / "table.md").read_text()
+    assert "| RANDOM, DCT | RANDOM, UL | RANDOM, SL | SL1 | PCA, DCT | PCA, UL | PCA, SL | SL2 | LINEAR |" in table
+    assert "r = 8, measured" in table
+    assert "2 seeds" in table
+
+
+def test_flat_patches_are_left_out():
+    crops = np.zeros((3, 12, 12), np.uint8)
+    crops[2] = np.random.default_rng(0).integers(0, 255, (12, 12))
+    patches = sensing.stream(crops, 0).take(27)
+    assert len(patches) == 9
+    np.testing.assert_allclose(np.linalg.norm(patches, axis=1), 1, rtol=1e-5)
+
+
+@pytest.mark.parametrize("p", [100, 200, 400])
+def test_cosines(p):
+    atoms = sensing.cosines(p)
+    assert atoms.shape == (p, 100)
+    np.testing.assert_allclose(np.linalg.norm(atoms, axis=1), 1, rtol=1e-5)
+    assert np.linalg.matrix_rank(atoms, tol=1e-3) >= 99  # all that centred patches have
+    if p == 100:
+        np.testing.assert_allclose(atoms @ atoms.T, np.eye(100), atol=1e-5)  # the discrete cosine transform
+
+
+def test_the_papers_grid():
+    settings = sensing.Settings()
+    assert settings.measurements == tuple(sensing.PAPER)
+    assert sorted(settings.lambda1) == [1e-5, 1e-4, 1e-3, 1e-2, 1e-1]
+    assert settings.train >= 1_000_000
+    assert settings.test == 500_000
+    assert len(settings.seeds) >= 3
+
+
+def test_quick_on_real_crops(tmp_path):
+    data = data_folder("voc2006").parent
+    arguments = ["--data", str(data), "--output", str(tmp_path / "out"), "--patches", "4000", "--select", "2000"]
+    assert cli.main(["reproduce", "sensing", "--quick", *arguments, "--seeds", "0", "--test", "2000"]) == 0
+    record = json.loads((tmp_path / "out" / "record.json").read_text())
+    assert record["linear"]["10"] == pytest.approx(35.9, abs=1.5)
+    assert errors(record, "SL2", 10)[0] < errors(record, "RANDOM, DCT", 10)[0]
