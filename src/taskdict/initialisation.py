@@ -112,14 +112,22 @@ def _ridge(objective: Objective, parameters: Parameters, coded: CodedBatch, y: F
     gram = (codes.T @ weighted).toarray() - total * np.outer(mean_code, mean_code)
     right = weighted.T @ y - total * np.outer(mean_code, mean_y)
     nu = objective.nu / objective.task if objective.task > 0 else objective.nu
-    values, vectors = np.linalg.eigh(gram)
-    # Directions that no code uses have no say: the pseudo-inverse of what is left, also with ν = 0.
-    kept = np.maximum(values, 0) + nu
-    floor = max(float(kept.max(initial=0)) * np.finfo(dtype).eps * len(kept), np.finfo(np.float64).tiny)
-    inverse = np.where(kept > floor, 1 / np.maximum(kept, floor), 0)
-    W = (vectors @ (inverse[:, None] * (vectors.T @ right))).T
+    W = ridge(gram, right, nu, dtype)
     b = mean_y - W @ mean_code if objective.fit_intercept else parameters.b
     return replace(parameters, W=np.ascontiguousarray(W, dtype), b=np.asarray(b).astype(dtype))
+
+
+def ridge(gram: Floats, right: Floats, nu: float, dtype: Any) -> NDArray[np.float64]:
+    """Return the W with W (gram + ν) = rightᵀ, where directions that no code uses have no say, also with ν = 0.
+
+    What is at the level of rounding in `dtype` counts as not used.
+    """
+    values, vectors = np.linalg.eigh(gram)
+    kept = np.maximum(values, 0) + nu
+    floor = max(float(kept.max(initial=0)) * float(np.finfo(dtype).eps) * len(kept), np.finfo(np.float64).tiny)
+    inverse = np.where(kept > floor, 1 / np.maximum(kept, floor), 0)
+    W: NDArray[np.float64] = (vectors @ (inverse[:, None] * (vectors.T @ right))).T
+    return W
 
 
 def start_transform(X: Floats, r: int, kind: str, seed: int) -> Floats:

@@ -3,9 +3,31 @@
 from __future__ import annotations
 
 import numbers
-from typing import Any
+from collections.abc import Collection
+from typing import Any, TypeVar
 
 import numpy as np
+
+Model = TypeVar("Model")
+
+NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
+
+
+def written(estimator: Any, but: Collection[str] = (), **learned: Any) -> dict[str, Any]:
+    """Return the parameters of a model as its file has them: without those of the training, or named in `but`.
+
+    Values in `learned` take the place of parameters, which may have changed since.
+    """
+    own = {**estimator.get_params(deep=False), **learned}
+    left_out = {*NOT_IN_FILES, *but}
+    return {name: to_json(value) for name, value in own.items() if name not in left_out and can_be_written(value)}
+
+
+def read(cls: type[Model], parameters: dict[str, Any], *arguments: Any) -> Model:
+    """Make an estimator with the parameters of a file, which are checked."""
+    model = cls(*arguments, **{name: from_json(value) for name, value in parameters.items()})
+    model._check_parameters()  # type: ignore[attr-defined]
+    return model
 
 
 def can_be_written(value: Any) -> bool:

@@ -18,13 +18,13 @@ from taskdict._native import Encoder, decode
 from taskdict._threads import one_blas_thread, resolve_threads
 from taskdict._validation import check_count, check_dictionary, check_flag, check_number, check_penalty
 from taskdict.coding import sparse_encode
-from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._parameters import read, written
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.task_driven import TaskDrivenRegressor
-from taskdict.initialisation import principal_directions, start_transform
+from taskdict.initialisation import principal_directions, ridge, start_transform
 from taskdict.quantisation import quantise, write_integers
 from taskdict.streams import ArrayStream, Stream
-from taskdict.streams._base import State
+from taskdict.streams._mapped import MappedStream, mapped
 
 Floats = NDArray[Any]
 
@@ -36,7 +36,6 @@ PACE, FASTEST = (
     0.03,
 )  # how far an atom moves in the first of T batches: the first divided by √T, at most the second
 LEAST_VARIANCE = 1e-4  # of the largest, where signals are whitened
-NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
 
 
 class CompressedSensing(BaseEstimator):  # type: ignore[misc]
@@ -184,7 +183,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
             D = atoms @ Z.T
             norms = np.linalg.norm(D, axis=1, keepdims=True)
             D, n_iter = np.ascontiguousarray(D / np.where(norms > 0, norms, 1)), 0
-            W = self._regress(Measured(signals, Z), D)
+            W = self._regress(MappedStream(signals, Z), D)
         elif self.dictionary == "unsupervised":
             learner = DictionaryLearning(
                 self.n_components,
@@ -196,17 +195,17 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
                 n_threads=self.n_threads,
                 verbose=self.verbose,
                 callback=self.callbacks,
-            ).fit(Measured(signals, Z))
+            ).fit(MappedStream(signals, Z))
             D, n_iter = learner.components_, learner.n_iter_
             if begin is not None:  # each signal once
                 signals.restore(begin)
-            W = self._regress(Measured(signals, Z), D)
+            W = self._regress(MappedStream(signals, Z), D)
         else:
             learns = self.learn_transform
             P, back = self._whitening(sample) if learns else (Z, Z)
             model = self._regressor(Z @ back if learns else None, seed)
             try:
-                model.fit(Measured(signals, P))
+                model.fit(MappedStream(signals, P))
             finally:  # an interrupted training leaves what it has learned
                 if "_training" in vars(model):
                     self._learner = model, Z, P
@@ -247,7 +246,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
             P, back = self._whitening(X) if self.learn_transform else (Z, Z)
             self._learner = self._regressor(Z @ back if self.learn_transform else None, seed), Z, P
         model, Z, P = self._learner
-        model.partial_fit(_mapped(X, P), _wanted(X, y))
+        model.partial_fit(mapped(X, P), _wanted(X, y))
         self._publish_regressor(model, Z, P)
         return self
 
@@ -330,7 +329,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
             callbacks=self.callbacks,
         )
 
-    def _regress(self, signals: Measured, D: Floats) -> Floats:
+    def _regress(self, signals: MappedStream, D: Floats) -> Floats:
         """Return the W that minimises ½‖y − Wα‖² + nu/2 ‖W‖² on average, for the codes on D."""
         coding: dict[str, Any] = {"lambda1": self.lambda1, "lambda2": self.lambda2, "n_threads": self.n_threads}
         n = min(TO_REGRESS, signals.n_signals or TO_REGRESS)
@@ -342,11 +341,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
                 gram += (codes.T @ codes).toarray() / n
                 products = codes.T @ np.asarray(y, np.float64) / n
                 right = products if right.size == 0 else right + products
-            values, vectors = np.linalg.eigh(gram)
-            values = np.maximum(values, 0) + self.nu
-            floor = max(float(values[-1]) * np.finfo(D.dtype).eps * len(D), np.finfo(np.float64).tiny)
-            inverse = np.where(values > floor, 1 / np.maximum(values, floor), 0)  # what no code uses has no say
-            W = (vectors @ (inverse[:, None] * (vectors.T @ right))).T
+            W = ridge(gram, right, self.nu, D.dtype)
         return np.ascontiguousarray(W, D.dtype)
 
     def _publish_regressor(self, model: TaskDrivenRegressor, Z: Floats, P: Floats) -> None:
@@ -371,7 +366,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
-        return _mapped(X, self.transform_)
+        return mapped(X, self.transform_)
 
     def reconstruct(self, measurements: Any) -> Floats:
         """Return the signals that measurements tell of.
@@ -429,7 +424,7 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
         total = 0.0
         for start in range(0, len(X), AT_ONCE):
             part = slice(start, start + AT_ONCE)
-            error = np.asarray(wanted[part], np.float64) - self.reconstruct(_mapped(X[part], self.transform_))
+            error = np.asarray(wanted[part], np.float64) - self.reconstruct(mapped(X[part], self.transform_))
             total += float(np.square(error).sum())
         return -total / len(X)
 
@@ -464,26 +459,20 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_parameters()
-        own = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_FILES}
-        own["n_components"], own["n_measurements"] = self.components_.shape
-        for name in ("dictionary", "transform_init"):  # arrays are in Z and D
-            if not isinstance(own[name], str):
-                del own[name]
+        n_components, n_measurements = self.components_.shape
+        arrays = [name for name in ("dictionary", "transform_init") if not isinstance(getattr(self, name), str)]
+        own = written(self, but=arrays, n_components=n_components, n_measurements=n_measurements)  # arrays: in Z and D
         storage.write(
             path,
             type(self).__name__,
             {"Z": self.transform_, "D": self.components_, "W": self.coef_},
-            {
-                "parameters": {name: to_json(value) for name, value in own.items() if can_be_written(value)},
-                "n_iter": self.n_iter_,
-            },
+            {"parameters": own, "n_iter": self.n_iter_},
         )
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
-        model = cls(**{name: from_json(value) for name, value in document["parameters"].items()})
-        model._check_parameters()
+        model = read(cls, document["parameters"])
         Z, D, W = (arrays[name] for name in ("Z", "D", "W"))
         if any(array.ndim != 2 or array.dtype != Z.dtype or array.dtype.kind != "f" for array in (Z, D, W)):
             raise ValueError("its arrays are not matrices of one kind of numbers")
@@ -517,44 +506,6 @@ class CompressedSensing(BaseEstimator):  # type: ignore[misc]
         return hasattr(self, "transform_")
 
 
-class Measured(Stream):
-    """The signals of another stream multiplied by a matrix, with their targets, or themselves as targets."""
-
-    has_targets = True
-
-    def __init__(self, source: Stream, matrix: Floats) -> None:
-        super().__init__()
-        self._source, self._matrix, self.n_signals = source, matrix, source.n_signals
-        self._last: Floats = np.empty((0, 1))
-
-    def _read(self, n: int) -> Floats:
-        if self._source.has_targets:
-            X, self._last = self._source.take_pairs(n)
-        else:
-            X = self._source.take(n)
-            self._last = X
-        return _mapped(X, self._matrix)
-
-    def _last_targets(self) -> Floats:
-        return self._last
-
-    def name(self, row: int) -> str:
-        """Say which signal it is."""
-        return self._source.name(row)
-
-    def reads_like(self, state: State | None) -> bool:
-        """Return whether the source surely gives the same signals."""
-        return self._source.reads_like(state)
-
-    def state(self) -> State:
-        """Return where the source is."""
-        return self._source.state()
-
-    def restore(self, state: State) -> None:
-        """Go to where the source was."""
-        self._source.restore(state)
-
-
 def _wanted(X: Floats, y: Any) -> Floats:
     """Return what is to be reconstructed from X, in rows."""
     if y is None:
@@ -563,9 +514,3 @@ def _wanted(X: Floats, y: Any) -> Floats:
     if len(wanted) != len(X):
         raise ValueError(f"y must have {len(X)} rows, as X has, got shape {wanted.shape}.")
     return wanted.reshape(len(X), -1)
-
-
-def _mapped(X: Floats, matrix: Floats) -> Floats:
-    """Return the products of rows of X with a matrix, in the dtype of X."""
-    products: Floats = X @ matrix.T.astype(X.dtype, copy=False)
-    return products

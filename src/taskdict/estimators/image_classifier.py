@@ -16,7 +16,7 @@ from sklearn.utils.validation import check_is_fitted
 from taskdict import storage
 from taskdict._threads import one_blas_thread
 from taskdict._validation import check_count, check_penalty
-from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.initialisation import principal_directions
 from taskdict.streams import ImageStream
@@ -280,9 +280,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         arrays, document = self.classifier_._to_file()
         self._check_parameters()
-        mine = {name: to_json(getattr(self, name)) for name in ("shifts", "bend", "pool", "n_directions")}
-        if can_be_written(self.random_state):
-            mine["random_state"] = to_json(self.random_state)
+        mine = written(self, but=["classifier"])
         if self.directions_ is not None:
             arrays = {**arrays, DIRECTIONS: self.directions_}
         outer = {"parameters": mine, "shape": list(self.shape_), "background": self.background_}
@@ -294,9 +292,7 @@ class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
         directions = arrays.get(DIRECTIONS)
         arrays = {name: array for name, array in arrays.items() if name != DIRECTIONS}
         inner = TaskDrivenClassifier._from_file(arrays, document["classifier"])
-        parameters = {name: from_json(value) for name, value in document["parameters"].items()}
-        model = cls(clone(inner), **parameters)
-        model._check_parameters()
+        model = read(cls, document["parameters"], clone(inner))
         height, width = (int(side) for side in document["shape"])
         model.directions_ = check_directions(directions, (height, width))
         if inner.n_features_in_ != (height * width if directions is None else len(directions)):

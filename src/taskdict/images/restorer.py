@@ -18,7 +18,7 @@ from taskdict._native import Encoder, decode
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_penalty, check_positive
 from taskdict.constraints import UnitBall
-from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
@@ -32,7 +32,6 @@ TO_START = 20_000  # clean patches that the first dictionary is learned from
 START = 0.005  # λ1 of that dictionary, times the side of a patch
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
 LEAST_WEIGHT = 1e-3  # of the largest
-NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
 
 Picture = NDArray[Any]
 
@@ -362,24 +361,18 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         """
         check_is_fitted(self)
         self._check_parameters()
-        own = {name: value for name, value in self.get_params(deep=False).items() if name not in NOT_IN_FILES}
-        own |= {"patch_size": len(self.weights_), "n_components": len(self.components_)}
+        own = written(self, patch_size=len(self.weights_), n_components=len(self.components_))
         storage.write(
             path,
             type(self).__name__,
             {"D": self.components_, "W": self.coef_, "weights": self.weights_},
-            {
-                "parameters": {name: to_json(value) for name, value in own.items() if can_be_written(value)},
-                "channels": self.channels_,
-                "n_iter": self.n_iter_,
-            },
+            {"parameters": own, "channels": self.channels_, "n_iter": self.n_iter_},
         )
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
-        model = cls(**{name: from_json(value) for name, value in document["parameters"].items()})
-        model._check_parameters()
+        model = read(cls, document["parameters"])
         D, W, weights = (arrays[name] for name in ("D", "W", "weights"))
         channels, n_iter = int(document["channels"]), int(document["n_iter"])
         width = model.patch_size**2 * channels

@@ -18,7 +18,7 @@ from taskdict import storage
 from taskdict._normalise import unit_norm
 from taskdict._permutation import permuted
 from taskdict._validation import check_count
-from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
 from taskdict.images.pixels import Floats, to_unit
@@ -273,18 +273,15 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 f"{type(self.classifier_).__name__}."
             )
         arrays, document = self.classifier_._to_file()
-        own = {name: value for name, value in self.get_params(deep=False).items() if name != "classifier"}
-        own["patch_size"] = self._side()
-        parameters = {name: to_json(value) for name, value in own.items() if can_be_written(value)}
-        outer = {"classifier": document, "parameters": parameters, "channels": self.channels_}
+        own = written(self, but=["classifier"], patch_size=self._side())
+        outer = {"classifier": document, "parameters": own, "channels": self.channels_}
         storage.write(path, type(self).__name__, arrays, outer)
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
         inner = TaskDrivenClassifier._from_file(arrays, document["classifier"])
-        model = cls(clone(inner), **{name: from_json(value) for name, value in document["parameters"].items()})
-        model._check_parameters()
+        model = read(cls, document["parameters"], clone(inner))
         channels = check_count("channels", document["channels"])
         if inner.n_features_in_ != model.patch_size**2 * channels:
             raise ValueError("the size of its patches does not fit its dictionary")
