@@ -4,6 +4,7 @@ import numpy as np
 import pytest
 from skimage import data as pictures
 from skimage.metrics import peak_signal_noise_ratio as psnr
+from sklearn.exceptions import NotFittedError
 
 import taskdict as td
 
@@ -63,8 +64,14 @@ def test_better_than_the_linear_projection(model):
 def test_wrong_models(model):
     measured = td.images.sense(model, pictures.camera()[:32, :32])
     odd = td.CompressedSensing(3, 10, max_iter=5).fit(np.random.default_rng(0).standard_normal((100, 10)))
-    with pytest.raises(ValueError, match="model must be for square blocks, but its signals have 10 entries"):
+    with pytest.raises(ValueError, match="model must be for square blocks that it reconstructs"):
         td.images.sense(odd, pictures.camera())
     small = td.CompressedSensing(12, 20, max_iter=5).fit(np.random.default_rng(0).standard_normal((100, 16)))
-    with pytest.raises(ValueError, match="measured has 16 blocks, but a picture"):
+    with pytest.raises(ValueError, match="measured has blocks of 8 by 8, but the model is for 4"):
         td.images.reconstruct(small, measured)
+    with pytest.raises(NotFittedError):
+        td.images.sense(td.CompressedSensing(), pictures.camera())
+    with pytest.raises(TypeError, match="model must be a CompressedSensing, got ndarray"):
+        td.images.sense(pictures.camera(), model)
+    with pytest.raises(TypeError, match="measured must be what sense returns, got ndarray"):
+        td.images.reconstruct(model, measured.values)

@@ -147,12 +147,14 @@ def test_files(digits, learned, tmp_path):
         other.reconstruct(other.sense(digits[1])), learned.reconstruct(learned.sense(digits[1]))
     )
     assert other.get_params() == learned.get_params()
-    with pytest.raises(ValueError, match="cannot go on learning"):
+    with pytest.raises(ValueError, match="not with a model from a file"):
         other.partial_fit(digits[0])
     given = model(transform_init=learned.transform_, learn_transform=False, dictionary=np.eye(64), p=64).fit(digits[0])
     given.save(tmp_path / "given.safetensors")
     other = td.load(tmp_path / "given.safetensors")
     assert other.score(digits[1]) == given.score(digits[1])
+    np.testing.assert_array_equal(other.dictionary, np.eye(64))
+    np.testing.assert_array_equal(other.transform_init, learned.transform_)
 
 
 @pytest.mark.parametrize("bits", [2, 8, 12, 16])
@@ -190,7 +192,7 @@ def test_export_for_c_and_numpy(learned, tmp_path):
 @pytest.mark.parametrize(
     ("parameters", "message"),
     [
-        ({"lambda2": 0.0}, "lambda2 must be positive, got 0.0: there are more atoms than measurements, and without"),
+        ({"lambda2": 0.0}, "lambda2 must be positive, got 0.0: with more atoms than measurements and without"),
         ({"lambda1": -1.0}, "lambda1 must be finite and at least 0"),
         ({"r": 64}, r"n_measurements=64 must be less than the number of entries of a signal \(n_features=64\)"),
         ({"r": 100}, "n_measurements=100 must be less than"),
@@ -214,6 +216,95 @@ def test_bad_inputs(digits, learned):
         learned.reconstruct(np.full((2, 8), "a"))
     with pytest.raises(ValueError, match="y must have 1400 rows, as X has, got shape"):
         model().fit(digits[0], digits[0][:3])
+
+
+def test_partial_fit_goes_on_gently(digits):
+    each = model(random_state=0).fit(digits[0])
+    before = -each.score(digits[1])
+    for start in range(0, 1400, 200):
+        each.partial_fit(digits[0][start : start + 200])
+    assert -each.score(digits[1]) < 1.1 * before
+
+
+def test_partial_fit_from_few_signals(digits):
+    each = model(random_state=0).partial_fit(digits[0][:10])
+    for start in range(0, 1400, 100):
+        each.partial_fit(digits[0][start : start + 100])
+    assert -each.score(digits[1]) < 1.5 * linear_error(*digits, 8)
+
+
+def test_parameters_that_change_later_do_not_change_what_was_learned(digits, tmp_path):
+    each = model(max_iter=50, random_state=0).fit(digits[0])
+    score = each.score(digits[1])
+    each.set_params(lambda1=0.5, lambda2=0.5)
+    assert each.score(digits[1]) == score
+    each.save(tmp_path / "model.safetensors")
+    assert td.load(tmp_path / "model.safetensors").score(digits[1]) == score
+    with pytest.raises(ValueError, match="n_components is 20, but the model has 80"):
+        each.set_params(n_components=20).partial_fit(digits[0])
+
+
+def test_failed_calls_leave_the_model(digits):
+    each = model(max_iter=20, random_state=0).fit(digits[0])
+    score = each.score(digits[1])
+    for bad in (digits[0][:, :8], digits[0][:, :20], np.full((9, 64), np.nan)):
+        with pytest.raises(ValueError, match=r"n_measurements|transform_init|NaN"):
+            each.set_params(transform_init=np.ones((3, 64))).fit(bad)
+        assert each.score(digits[1]) == score
+    each.set_params(transform_init="pca").partial_fit(digits[0])
+    assert each.n_iter_ == 21
+    fresh = model(random_state=0)
+    with pytest.raises(ValueError, match="y must have 100 rows"):
+        fresh.partial_fit(digits[0][:100, :20], digits[0][:50])
+    assert fresh.partial_fit(digits[0]).n_features_in_ == 64
+
+
+def test_y_of_another_width(digits, learned):
+    with pytest.raises(ValueError, match="y has 1 columns, but the model reconstructs 64"):
+        learned.score(digits[1], digits[1][:, :1])
+    narrow = model(max_iter=5, random_state=0).fit(digits[0], digits[0][:, :3])
+    with pytest.raises(ValueError, match="X has 64 columns, but y was in fit 3"):
+        narrow.score(digits[1])
+
+
+def test_a_checkpoint_knows_where_z_started(digits, tmp_path):
+    stop = {"callbacks": lambda progress: progress.n_iter >= 5}
+    parameters = {"max_iter": 10, "checkpoint": tmp_path / "state"}
+    model(**parameters, **stop, random_state=0).fit(digits[0])
+    with pytest.raises(ValueError, match="transform_init"):
+        model(**parameters, random_state=0, transform_init=np.eye(8, 64)).fit(digits[0])
+    assert model(**parameters, random_state=0).fit(digits[0]).n_iter_ == 10
+
+
+@pytest.mark.parametrize("init", ["pca", "random"])
+def test_a_training_without_a_seed_goes_on(digits, tmp_path, init):
+    parameters = {"max_iter": 10, "checkpoint": tmp_path / "state", "transform_init": init}
+    model(**parameters, callbacks=lambda progress: progress.n_iter >= 5).fit(digits[0])
+    assert model(**parameters).fit(digits[0]).n_iter_ == 10
+    stream = td.stream(digits[0], random_state=0)
+    parameters["checkpoint"] = tmp_path / "other"
+    model(**parameters, callbacks=lambda progress: progress.n_iter >= 5, random_state=0).fit(stream)
+    assert model(**parameters, random_state=0).fit(stream).n_iter_ == 10  # the same stream, where it is now
+
+
+@pytest.mark.parametrize("kind", ["learned", "unsupervised"])
+def test_iterators_that_end(digits, kind):
+    blocks = (digits[0][k : k + 100] for k in range(0, 1400, 100))
+    each = model(max_iter=7, dictionary=kind, random_state=0).fit(td.stream(blocks))
+    assert each.n_iter_ == 7
+    assert -each.score(digits[1]) < 1.5 * linear_error(*digits, 8)
+
+
+def test_nu_means_the_same_if_a_stream_drops_signals(digits):
+    atoms = np.random.default_rng(0).standard_normal((80, 64))
+    for drop in (lambda batch: batch, lambda batch: batch[::5]):
+        stream = td.stream(digits[0], random_state=0, preprocess=drop)
+        each = model(dictionary=atoms, nu=0.01, random_state=0).fit(stream)
+        stream = td.stream(digits[0], random_state=0, preprocess=drop)
+        X = stream.take(1400)
+        codes = td.sparse_encode(each.sense(X), each.components_, lambda1=0.01, lambda2=0.01).toarray()
+        W = np.linalg.solve(codes.T @ codes / len(X) + 0.01 * np.eye(80), codes.T @ X / len(X)).T
+        np.testing.assert_allclose(each.coef_, W, atol=1e-8)
 
 
 def test_search_over_a_grid(digits):

@@ -14,7 +14,7 @@ from pathlib import Path
 import pytest
 
 import taskdict
-from taskdict.experiments import halftoning_report
+from taskdict.experiments import art_report, halftoning_report, sensing_report
 from taskdict.experiments.tables import digits_table, semi_supervised_table
 
 ROOT = Path(__file__).parents[1]
@@ -54,6 +54,8 @@ TABLES = {  # what makes the table of an experiment, and the page that shows it
     "digits": (digits_table, "digits.md"),
     "digits, semi-supervised": (semi_supervised_table, "digits.md"),
     "halftoning": (halftoning_report.table, "restoring.md"),
+    "sensing": (sensing_report.table, "sensing.md"),
+    "art": (art_report.table, "hands.md"),
 }
 RECORDS = sorted((ROOT / "docs" / "results").glob("*/record.json"))
 

@@ -10,7 +10,7 @@ from helpers import data_folder
 from taskdict import cli, datasets
 from taskdict.experiments import sensing
 
-SMALL = ["--measurements", "4", "8", "--atoms", "30", "--patches", "6000", "--select", "2000", "--test", "3000"]
+SMALL = ["--measurements", "8", "--atoms", "20", "--patches", "4000", "--select", "1000", "--test", "2000"]
 SMALL += ["--lambda1", "0.1", "0.01", "--ratio", "0.1", "1", "--seeds", "0", "1", "--threads", "1"]
 
 
@@ -55,7 +55,7 @@ def errors(record, column, r=8):
 def test_every_case_is_tested_with_every_seed(done):
     record, _ = done
     cases = {(run["settings"]["r"], run["settings"]["column"], run["settings"]["seed"]) for run in record["results"]}
-    assert cases == {(r, column, seed) for r in (4, 8) for column in sensing.COLUMNS for seed in (0, 1)}
+    assert cases == {(r, column, seed) for r in (8,) for column in sensing.COLUMNS for seed in (0, 1)}
     assert len(record["results"]) == len(cases)
 
 
@@ -80,7 +80,6 @@ def test_what_the_paper_concludes(done):
     assert max(found[f"PCA, {kind}"] for kind in ("DCT", "UL", "SL")) < min(
         found[f"RANDOM, {kind}"] for kind in ("DCT", "UL", "SL")
     )
-    assert np.mean(errors(record, "SL2", 4)) > found["SL2"]
 
 
 def test_linear_line(done, crops):
@@ -129,7 +128,24 @@ def test_the_papers_grid():
 def test_quick_on_real_crops(tmp_path):
     data = data_folder("voc2006").parent
     arguments = ["--data", str(data), "--output", str(tmp_path / "out"), "--patches", "4000", "--select", "2000"]
-    assert cli.main(["reproduce", "sensing", "--quick", *arguments, "--seeds", "0", "--test", "2000"]) == 0
+    assert (
+        cli.main(["reproduce", "sensing", "--quick", *arguments, "--seeds", "0", "--test", "2000", "--threads", "1"])
+        == 0
+    )
     record = json.loads((tmp_path / "out" / "record.json").read_text())
     assert record["linear"]["10"] == pytest.approx(35.9, abs=1.5)
     assert errors(record, "SL2", 10)[0] < errors(record, "RANDOM, DCT", 10)[0]
+
+
+@pytest.mark.parametrize(
+    ("option", "message"),
+    [
+        (["--lambda1", "0", "0.1"], "--lambda1 must be positive"),
+        (["--ratio", "0"], "--ratio must be positive"),
+        (["--measurements", "100"], "--measurements must be fewer than the 100 pixels of a patch"),
+    ],
+)
+def test_bad_options(option, message, capsys, tmp_path):
+    assert cli.main(["reproduce", "sensing", "--output", str(tmp_path / "out"), *option]) == 1
+    assert message in capsys.readouterr().err
+    assert not (tmp_path / "out").exists()

@@ -2,8 +2,10 @@
 
 import numpy as np
 import pytest
+from sklearn.ensemble import RandomForestClassifier
 from sklearn.linear_model import LogisticRegression
 from sklearn.pipeline import make_pipeline
+from sklearn.svm import SVC
 
 import taskdict as td
 from taskdict.estimators.task_driven import learning
@@ -109,6 +111,25 @@ def test_other_classifiers():
         model.save("never.safetensors")
 
 
+@pytest.mark.parametrize("other", [SVC(decision_function_shape="ovo"), RandomForestClassifier(10, random_state=0)])
+def test_votes_are_predictions(other):
+    rng = np.random.default_rng(0)
+    images, labels = collection(2)
+    images += [rng.integers(0, 256, (40, 40), np.uint8) for _ in range(2)]
+    model = voter(classifier=other, n_patches=300).fit(images, [*labels, "noise", "noise"])
+    assert model.predict([images[0], images[1], images[4]]).tolist() == ["across", "upright", "noise"]
+
+
+def test_parameters_that_change_later_do_not_change_what_was_learned(tmp_path):
+    model = voter(normalise=False).fit(*collection())
+    images, _ = collection(seed=1)
+    votes = model.votes(images)
+    model.set_params(normalise=True, patch_size=3)
+    np.testing.assert_array_equal(model.votes(images), votes)
+    model.save(tmp_path / "model.safetensors")
+    np.testing.assert_array_equal(td.load(tmp_path / "model.safetensors").votes(images), votes)
+
+
 def test_files(fitted, tmp_path):
     fitted.save(tmp_path / "model.safetensors")
     other = td.load(tmp_path / "model.safetensors")
@@ -197,6 +218,7 @@ class TestPatches:
         ),
         (np.zeros((9, 9), np.uint8), [0], "images must be a list of pictures, got one picture"),
         ([], [], "images must have at least one picture"),
+        ([np.zeros((9, 9), np.uint8)] * 3, [0, -1, 1], "labels must not be -1, which stands for no label"),
     ],
 )
 def test_bad_pictures(images, labels, message):

@@ -179,9 +179,12 @@ class AdaptiveRate:
 
     size: float
     total: int
+    t0: float | None = None  # if given, the number falls without an end, like t0 / t from step t0 on
 
     def at(self, t: int) -> float:
         """Return the number."""
+        if self.t0 is not None:
+            return self.size * min(1.0, self.t0 / t)
         return self.size * 0.5 * (1 + math.cos(math.pi * min(1.0, (t - 1) / self.total)))
 
     def moves(self, gradient: Parameters, sizes: Parameters | None, t: int) -> tuple[Parameters, Parameters]:

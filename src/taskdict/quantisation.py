@@ -29,11 +29,14 @@ def quantise(matrix: NDArray[Any], bits: int) -> tuple[Integers, int]:
 
 def write_integers(path: Path, integers: Integers, shift: int, bits: int) -> None:
     """Write them as a .h, .csv or .npy file; an existing file is replaced when the new one is complete."""
+    if not path.absolute().parent.is_dir():
+        raise FileNotFoundError(f"path must be in a folder that exists, got {str(path)!r}.")
     kind = np.dtype(np.int8 if bits <= 8 else np.int16)
     rows = [", ".join(map(str, row)) for row in integers.tolist()]
-    if path.suffix == ".h":
+    ending = path.suffix.lower()
+    if ending == ".h":
         lines = [
-            f"/* Measurements: ({kind.name} Z[r][m] times the signal) / 2^{shift}, {bits} bits. */",
+            f"/* Measurements: (Z[r][m] times the signal) / 2^{shift}, {bits} bits; a shift below 0 multiplies. */",
             "#include <stdint.h>",
             f"enum {{ Z_ROWS = {integers.shape[0]}, Z_COLUMNS = {integers.shape[1]}, Z_SHIFT = {shift} }};",
             f"static const {kind.name}_t Z[Z_ROWS][Z_COLUMNS] = {{",
@@ -41,9 +44,9 @@ def write_integers(path: Path, integers: Integers, shift: int, bits: int) -> Non
             "};",
         ]
         content = "\n".join([*lines, ""]).encode()
-    elif path.suffix == ".csv":
+    elif ending == ".csv":
         content = "\n".join([*(row.replace(", ", ",") for row in rows), ""]).encode()
-    elif path.suffix == ".npy":
+    elif ending == ".npy":
         buffer = io.BytesIO()
         np.save(buffer, integers.astype(kind))
         content = buffer.getvalue()

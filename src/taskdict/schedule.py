@@ -15,7 +15,7 @@ class Schedule:
     rho: float | None = None  # None searches for it, or is found without a search if `adaptive`
     adaptive: bool = False  # whether each atom moves at its own pace
     first_pace: float | None = None  # see `pace`, None to find it
-    t0: float | None = None  # None is max_iter / 10
+    t0: float | None = None  # from when on steps fall like 1 / t; None is max_iter / 10, a cosine if `adaptive`
     reconstruction: float = 1.0  # weight of ℓu for μ = 1
     patience: int | None = None  # checks on the validation part without a gain before learning stops; None: never stops
     average: bool = True  # whether the result for a μ may be the average of the parameters over its last tenth

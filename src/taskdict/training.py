@@ -293,7 +293,7 @@ class Trainer:
         for _ in range(RETRIES):
             rate: LearningRate | AdaptiveRate = LearningRate(rho, self.schedule.t0 or self.schedule.max_iter / 10)
             if self.schedule.adaptive:
-                rate = AdaptiveRate(rho, self.schedule.max_iter)
+                rate = AdaptiveRate(rho, self.schedule.max_iter, self.schedule.t0)
             descent = Descent(member.objective, member.sets, parameters, rate, self._threads_each, sizes)
             descent.t = state.t - stage * self.schedule.max_iter
             try:

@@ -30,7 +30,7 @@ KINDS = ("unsupervised", "supervised")
 BATCH = 200
 UNSUPERVISED_BATCH = 512
 LAMBDA1 = (1e-1, 1e-2, 1e-3, 1e-4)  # the paper's grid, but for 1, which leaves no code of patches of norm one
-SHOWN = {"ab": ("a_pen_041_alchemist", "b_engraved_120_alchemist")}  # whose votes are shown
+SHOWN = {"ab": ("a_pen_035_gula", "b_engraved_021_gula")}  # whose votes are shown
 OWN, OTHER = "own hand", "other hand"
 
 
@@ -90,11 +90,11 @@ def reproduce(
         first, second = split(art, groups)
         pairs = [(i, j) for i in range(len(first)) for j in range(len(second))]
         if settings.pairs is not None:
-            pairs = pairs[:: max(1, len(pairs) // settings.pairs)][: settings.pairs]
-        for i in sorted({i for i, _ in pairs}):
-            mine = [pair for pair in pairs if pair[0] == i]
-            part = {"groups": groups, "kind": kind, "lambda1": lambda1, "patches": settings.patches, "pairs": mine}
-            runs.append(Run(f"test-{groups}-{kind}-{i}", _listed({**common, **part}), inputs))
+            n = min(settings.pairs, len(pairs))
+            pairs = [pairs[k * len(pairs) // n] for k in range(n)]
+        for i, j in pairs:
+            part = {"groups": groups, "kind": kind, "lambda1": lambda1, "patches": settings.patches, "pairs": [(i, j)]}
+            runs.append(Run(f"test-{groups}-{kind}-{i}-{j}", _listed({**common, **part}), inputs))
     results = runner.results(runs)
     return keep_record(folder, "art", settings, {"name": "art", "sha256": art.sha256}, selection=tried, results=results)
 
@@ -105,7 +105,7 @@ def choose(
     """Return the λ1 with the highest accuracy of each case, and all that was tried.
 
     From large to small as long as the accuracy rises; then up and down from the best by factors of two as long as it
-    rises, but to less than one: patches of norm one have no codes there.
+    rises, but to less than one if patches are of norm one, which have no codes there.
     """
     found: dict[tuple[str, str], dict[float, float]] = {case: {} for case in cases}
     tried: list[Json] = []
@@ -123,9 +123,12 @@ def choose(
     for lambda1 in sorted(settings.lambda1, reverse=True):
         look([(case, lambda1) for case in rising])
         rising = [case for case in rising if best(case) == lambda1]
+    most = np.inf if settings.colour else 1.0
     for factor in (2.0, 0.5):
         rising = cases
-        while rising := [case for case in rising if factor * best(case) < 1 and factor * best(case) not in found[case]]:
+        while rising := [
+            case for case in rising if factor * best(case) < most and factor * best(case) not in found[case]
+        ]:
             before = {case: best(case) for case in rising}
             look([(case, factor * before[case]) for case in rising])
             rising = [case for case in rising if best(case) != before[case]]

@@ -50,12 +50,13 @@ def words(record: Json) -> str:
     """Say what was done, and that the pictures are not the paper's."""
     settings = record["settings"]
     side = settings["patch_size"]
+    pairs = "every pair" if settings["pairs"] is None else f"{settings['pairs']} pairs"
     patches = "in colour, as they are" if settings["colour"] else "in grey, centred and of norm one"
     return (
         "A substitute: the paper's scans of Bruegel and his imitators are not public; these are other works on paper, "
         f"in groups that were made by eye. Patches of {side} × {side} {patches}; p = {settings['size']}, "
-        f"{settings['patches']:,} patches of each class to learn from, every pair of a picture of each group left out "
-        "once, and λ1 chosen on the other two groups."
+        f"{settings['patches']:,} patches of each class to learn from, {pairs} of "
+        "a picture of each group left out in turn, and λ1 chosen on the other two groups."
     )
 
 
@@ -71,11 +72,12 @@ def table(record: Json) -> str:
         found = {kind: pairs_of(record, groups, kind) for kind in art.KINDS}
         accuracy = {kind: np.array([pair["accuracy"] for pair in pairs]) for kind, pairs in found.items()}
         gain = accuracy["supervised"] - accuracy["unsupervised"]
-        error = np.std(gain, ddof=1) / np.sqrt(len(gain)) if len(gain) > 1 else np.nan
+        several = len(gain) > 1
+        error = f", standard error {np.std(gain, ddof=1) / np.sqrt(len(gain)):.2f}" if several else ""
         for kind in art.KINDS:
             right = sum(pair["right"] for pair in found[kind])
-            share = f"{accuracy[kind].mean():.2f} ± {np.std(accuracy[kind], ddof=1):.2f}"
-            last = f"{gain.mean():.2f}, standard error {error:.2f}" if kind == "supervised" else ""
+            share = f"{accuracy[kind].mean():.2f}" + (f" ± {np.std(accuracy[kind], ddof=1):.2f}" if several else "")
+            last = f"{gain.mean():.2f}{error}" if kind == "supervised" else ""
             lines.append(row([f"{NAMES[groups]}, {kind}", share, f"{right} of {len(found[kind])}", last]))
     return "\n".join(lines)
 

@@ -29,6 +29,11 @@ def settings_from(options: argparse.Namespace) -> sensing.Settings:
         "ratio": options.ratio and tuple(sorted(set(options.ratio))),
         "seeds": options.seeds and tuple(dict.fromkeys(options.seeds)),
     }
+    for name in ("lambda1", "ratio"):
+        if given[name] and min(given[name]) == 0:
+            raise ValueError(f"--{name} must be positive: without λ2 = ratio · λ1 learning does not converge.")
+    if given["measurements"] and max(given["measurements"]) >= sensing.SIDE**2:
+        raise ValueError(f"--measurements must be fewer than the {sensing.SIDE**2} pixels of a patch.")
     return replace(settings, **{name: value for name, value in given.items() if value is not None})
 
 

@@ -8,13 +8,14 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict.estimators import CompressedSensing
 from taskdict.images.patches import check_channels
 from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Measurements:
     """What is kept of a picture.
 
@@ -24,6 +25,8 @@ class Measurements:
         Measurements of the blocks, from left to right and from top to bottom, one channel after the other.
     means, norms : arrays of shape (n_blocks,)
         Mean value of each block, and the norm of what is left without it: two numbers more.
+    side : int
+        Height and width of a block.
     shape : tuple of int
         Of the picture.
     dtype : numpy dtype
@@ -33,6 +36,7 @@ class Measurements:
     values: Floats
     means: Floats
     norms: Floats
+    side: int
     shape: tuple[int, ...]
     dtype: np.dtype[Any]
 
@@ -79,7 +83,7 @@ def sense(model: CompressedSensing, image: Any) -> Measurements:
     norms = np.where(norms > np.finfo(blocks.dtype).eps * side, norms, 0)
     seen = model.sense(blocks / np.where(norms > 0, norms, 1)[:, None])
     dtype = np.dtype(np.uint8) if picture.dtype == np.bool_ else picture.dtype
-    return Measurements(seen, means, norms, np.shape(image), dtype)
+    return Measurements(seen, means, norms, side, np.shape(image), dtype)
 
 
 def reconstruct(model: CompressedSensing, measured: Measurements) -> NDArray[Any]:
@@ -96,15 +100,13 @@ def reconstruct(model: CompressedSensing, measured: Measurements) -> NDArray[Any
     -------
     array of the shape and dtype of the picture; uint8 for bool
     """
+    if not isinstance(measured, Measurements):
+        raise TypeError(f"measured must be what sense returns, got {type(measured).__name__}.")
     side = _side(model)
+    if measured.side != side:
+        raise ValueError(f"measured has blocks of {measured.side} by {measured.side}, but the model is for {side}.")
     blocks = model.reconstruct(measured.values) * measured.norms[:, None] + measured.means[:, None]
     high, wide = (-(-length // side) for length in measured.shape[:2])
-    expected = high * wide * math.prod(measured.shape[2:])
-    if len(blocks) != expected:
-        raise ValueError(
-            f"measured has {len(blocks)} blocks, but a picture of shape {measured.shape} has {expected} of {side} by "
-            f"{side}: was it measured with another model?"
-        )
     values = blocks.reshape(-1, high, wide, side, side).transpose(1, 3, 2, 4, 0).reshape(high * side, wide * side, -1)
     values = values[: measured.shape[0], : measured.shape[1]]
     return from_unit(values.reshape(measured.shape), measured.dtype)
@@ -112,7 +114,13 @@ def reconstruct(model: CompressedSensing, measured: Measurements) -> NDArray[Any
 
 def _side(model: CompressedSensing) -> int:
     """Return the side of the blocks that a model is for."""
+    if not isinstance(model, CompressedSensing):
+        raise TypeError(f"model must be a CompressedSensing, got {type(model).__name__}.")
+    check_is_fitted(model)
     side = math.isqrt(model.n_features_in_)
     if side * side != model.n_features_in_ or len(model.coef_) != model.n_features_in_:
-        raise ValueError(f"model must be for square blocks, but its signals have {model.n_features_in_} entries.")
+        raise ValueError(
+            f"model must be for square blocks that it reconstructs, but its signals have {model.n_features_in_} "
+            f"entries, and what it reconstructs has {len(model.coef_)}."
+        )
     return side

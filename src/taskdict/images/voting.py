@@ -17,7 +17,7 @@ from sklearn.utils.validation import check_is_fitted
 from taskdict import storage
 from taskdict._normalise import unit_norm
 from taskdict._permutation import permuted
-from taskdict._validation import check_count
+from taskdict._validation import check_count, unlabelled
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
@@ -59,6 +59,8 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         Labels.
     channels_ : int
         Channels of the pictures.
+    normalised_ : bool
+        Whether the patches learned from were normalised.
 
     Examples
     --------
@@ -111,6 +113,8 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         if len(labels) != len(pictures):
             raise ValueError(f"labels has {len(labels)} entries, but there are {len(pictures)} images.")
         check_classification_targets(labels)
+        if unlabelled(labels).any():
+            raise ValueError("labels must not be -1, which stands for no label.")
         if len(np.unique(labels)) < FEW:
             raise ValueError(f"labels must have at least two classes, got one class only: {labels[0]!r}.")
         patches = LabelledPatches(
@@ -127,14 +131,14 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
                 model.fit(patches)
             finally:  # an interrupted training leaves what it has learned
                 if "_training" in vars(model):
-                    self._publish(model, patches.channels)
+                    self._publish(model, patches)
         else:
             model.fit(*patches.take_pairs(patches.n_signals))
-            self._publish(model, patches.channels)
+            self._publish(model, patches)
         return self
 
-    def _publish(self, model: Any, channels: int) -> None:
-        self.classifier_, self.channels_ = model, channels
+    def _publish(self, model: Any, patches: LabelledPatches) -> None:
+        self.classifier_, self.channels_, self.normalised_ = model, patches.channels, patches.normalise
 
     def _check_parameters(self) -> None:
         for name in ("patch_size", "n_patches", "stride"):
@@ -238,8 +242,7 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
 
     def _vote(self, picture: NDArray[Any]) -> tuple[NDArray[np.intp], NDArray[np.int64], NDArray[np.int64]]:
         """Return the class that each patch votes for, and the rows and columns that patches begin at."""
-        self._check_parameters()
-        size = self._side()
+        size, stride = self._side(), min(check_count("stride", self.stride), self._side())
         if picture.shape[2] != self.channels_:
             raise ValueError(
                 f"a picture has {picture.shape[2]} channels, but the model has learned from pictures with "
@@ -247,13 +250,12 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             )
         if min(picture.shape[:2]) < size:
             raise ValueError(f"a picture of shape {picture.shape[:2]} is smaller than a patch of {size} by {size}.")
-        rows, columns = (positions(side, size, self.stride) for side in picture.shape[:2])
+        rows, columns = (positions(side, size, stride) for side in picture.shape[:2])
         at_once = max(1, AT_ONCE // len(columns))
         parts = []
         for k in range(0, len(rows), at_once):
-            signals = as_signals(patches_at(picture, size, rows[k : k + at_once], columns), self.normalise)
-            scores = self.classifier_.decision_function(signals)
-            best = (scores > 0).astype(np.intp) if scores.ndim == 1 else scores.argmax(axis=1)
+            signals = as_signals(patches_at(picture, size, rows[k : k + at_once], columns), self.normalised_)
+            best = np.searchsorted(self.classes_, self.classifier_.predict(signals))
             parts.append(best.reshape(-1, len(columns)))
         return np.concatenate(parts), rows, columns
 
@@ -266,14 +268,14 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
             Name of the file.
         """
         check_is_fitted(self)
-        self._check_parameters()
         if not isinstance(self.classifier_, TaskDrivenClassifier):
             raise TypeError(
                 f"only a model with a TaskDrivenClassifier can be saved, this one has a "
                 f"{type(self.classifier_).__name__}."
             )
         arrays, document = self.classifier_._to_file()
-        own = written(self, but=["classifier"], patch_size=self._side())
+        stride = min(check_count("stride", self.stride), self._side())
+        own = written(self, but=["classifier"], patch_size=self._side(), normalise=self.normalised_, stride=stride)
         outer = {"classifier": document, "parameters": own, "channels": self.channels_}
         storage.write(path, type(self).__name__, arrays, outer)
 
@@ -285,7 +287,7 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         channels = check_count("channels", document["channels"])
         if inner.n_features_in_ != model.patch_size**2 * channels:
             raise ValueError("the size of its patches does not fit its dictionary")
-        model._publish(inner, channels)
+        model.classifier_, model.channels_, model.normalised_ = inner, channels, bool(model.normalise)
         return model
 
     def __sklearn_tags__(self) -> Any:
