@@ -52,6 +52,24 @@ def test_warm_start_goes_on(digits):
     np.testing.assert_array_equal(halves.coef_, whole.coef_)
 
 
+def test_an_interrupt_loses_no_batch(digits, tmp_path):
+    """The last checkpoint may be 20 seconds old; Ctrl-C writes another."""
+    X, y, *_ = digits
+    settings = {"max_iter": 60, "learning_rate": 1.0, "checkpoint": tmp_path / "state"}
+
+    def interrupt(progress):
+        if progress.n_iter == 25:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        quick(15, **settings, callbacks=interrupt).fit(X, y)
+    seen = []
+    again = quick(15, **settings, callbacks=lambda progress: seen.append(progress.n_iter)).fit(X, y)
+    assert seen[0] == 26
+    whole = quick(15, max_iter=60, learning_rate=1.0).fit(X, y)
+    np.testing.assert_array_equal(again.coef_, whole.coef_)
+
+
 @pytest.mark.parametrize("multi_class", ["ovr", "softmax"])
 def test_save_and_load(digits, tmp_path, multi_class):
     X, y, X_test, _ = digits

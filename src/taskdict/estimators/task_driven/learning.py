@@ -116,7 +116,13 @@ class TaskLearner(LearnerMixin, TaskModel):
             training = self._training
             total = self._schedule(training.scaling).total
             with Reporter(self, total, self.callbacks, self.verbose) as reporter:
-                self._descend(trainer, source, reporter)
+                try:
+                    self._descend(trainer, source, reporter)
+                except KeyboardInterrupt:
+                    if self.checkpoint is not None:
+                        with contextlib.suppress(ValueError, OSError):  # the interrupt is what the user waits for
+                            self.save(self.checkpoint)
+                    raise
 
     def _descend(self, trainer: Trainer, source: Any, reporter: Reporter) -> None:
         """Learn from batch after batch; what the model has is always that after a whole batch."""
