@@ -9,7 +9,7 @@ import time
 
 import pytest
 
-from taskdict.experiments.runs import Display, Run, RunError, Runner, do, environment
+from taskdict.experiments.runs import Display, Run, RunError, Runner, do, environment, write_json
 
 
 def squared(run, checkpoint, n_threads, report):
@@ -217,3 +217,17 @@ def test_display_on_a_terminal():
 
 def test_environment_can_be_written():
     assert {"taskdict", "numpy", "processor", "cores"} <= json.loads(json.dumps(environment())).keys()
+
+
+def test_json_is_short_and_the_same(tmp_path):
+    content = {
+        "a": [1, -2.5, 3e-9],
+        "b": [[1, 2], [3, 4]],
+        "c": ["x  [ 1,  2 ]", "y"],
+        "d": {"e": []},
+        "f": [None, True],
+    }
+    write_json(tmp_path / "a.json", content)
+    text = (tmp_path / "a.json").read_text()
+    assert json.loads(text) == content
+    assert '"a": [1, -2.5, 3e-09]' in text

@@ -13,6 +13,7 @@ import multiprocessing
 import os
 import platform
 import queue
+import re
 import secrets
 import sys
 import time
@@ -30,6 +31,7 @@ Json = dict[str, Any]
 Report = Callable[[int, int], None]  # steps done, and in all
 Work = Callable[["Run", Path, int, Report], Json]  # run, checkpoint, threads, report: the result
 
+NUMBERS = re.compile(r"\[\s+-?\d[\d.eE+-]*(?:,\s+-?\d[\d.eE+-]*)*\s+\]")  # a list of them in JSON
 SECONDS_BETWEEN_REPORTS = 1.0
 SECONDS_BETWEEN_LINES = 60.0  # where lines cannot be rewritten
 
@@ -300,8 +302,11 @@ def _processor() -> str:
 
 
 def write_json(path: Path, content: Json) -> None:
-    """Write a JSON file; an existing one is replaced when the new one is complete."""
-    write_text(path, json.dumps(content, indent=1, ensure_ascii=False) + "\n")
+    """Write a JSON file, lists of numbers in one line; an existing one is replaced when the new one is complete."""
+    text = json.dumps(content, indent=1, ensure_ascii=False)
+    write_text(
+        path, NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
+    )
 
 
 def write_text(path: Path, text: str) -> None:
