@@ -31,7 +31,7 @@ Json = dict[str, Any]
 Report = Callable[[int, int], None]  # steps done, and in all
 Work = Callable[["Run", Path, int, Report], Json]  # run, checkpoint, threads, report: the result
 
-NUMBERS = re.compile(r"\[\s+-?\d[\d.eE+-]*(?:,\s+-?\d[\d.eE+-]*)*\s+\]")  # a list of them in JSON
+NUMBERS = re.compile(r"\[\n\s+-?\d[\d.eE+-]*(?:,\n\s+-?\d[\d.eE+-]*)*\n\s+\]")  # a list of them in JSON
 SECONDS_BETWEEN_REPORTS = 1.0
 SECONDS_BETWEEN_LINES = 60.0  # where lines cannot be rewritten
 
@@ -304,9 +304,8 @@ def _processor() -> str:
 def write_json(path: Path, content: Json) -> None:
     """Write a JSON file, lists of numbers in one line; an existing one is replaced when the new one is complete."""
     text = json.dumps(content, indent=1, ensure_ascii=False)
-    write_text(
-        path, NUMBERS.sub(lambda found: " ".join(found[0].split()).replace("[ ", "[").replace(" ]", "]"), text) + "\n"
-    )
+    short = NUMBERS.sub(lambda found: f"[{' '.join(found[0][1:-1].split())}]", text)
+    write_text(path, f"{short}\n")
 
 
 def write_text(path: Path, text: str) -> None:
