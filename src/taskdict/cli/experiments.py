@@ -50,7 +50,7 @@ def add_digits(experiments: Any) -> None:
     digits.add_argument(
         "--semi-supervised", action="store_true", help="the second experiment: few labels, μ from 1 to 0"
     )
-    digits.add_argument("--quick", action="store_true", help="a small version, two to three minutes")
+    digits.add_argument("--quick", action="store_true", help="a small version, a minute or two")
     digits.add_argument(
         "--data-set",
         choices=("mnist", "usps", "bundled"),
