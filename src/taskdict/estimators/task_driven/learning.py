@@ -34,7 +34,7 @@ from taskdict.losses import CodeLoss
 from taskdict.progress import Reporter
 from taskdict.schedule import Schedule
 from taskdict.streams import Stream, StreamEndedError
-from taskdict.training import Member, Trainer
+from taskdict.training import Member, State, Trainer
 
 Floats = NDArray[Any]
 
@@ -116,13 +116,7 @@ class TaskLearner(LearnerMixin, TaskModel):
             training = self._training
             total = self._schedule(training.scaling).total
             with Reporter(self, total, self.callbacks, self.verbose) as reporter:
-                try:
-                    self._descend(trainer, source, reporter)
-                except KeyboardInterrupt:
-                    if self.checkpoint is not None:
-                        with contextlib.suppress(ValueError, OSError):  # the interrupt is what the user waits for
-                            self.save(self.checkpoint)
-                    raise
+                self._descend(trainer, source, reporter)
 
     def _descend(self, trainer: Trainer, source: Any, reporter: Reporter) -> None:
         """Learn from batch after batch; what the model has is always that after a whole batch."""
@@ -132,32 +126,51 @@ class TaskLearner(LearnerMixin, TaskModel):
             self.save(self.checkpoint)
         size = max(1, round(self._batch_factor() * check_count("batch_size", self.batch_size)))
         n_signals = 0
-        while not trainer.done:
-            try:
-                batch = source.take(size)
-            except StreamEndedError:
-                raise StreamEndedError(
-                    f"the stream ended after {training.state.t} batches, before max_iter={self.max_iter}. The model "
-                    "learned so far is kept and can be used. A function that returns an iterator makes a stream that "
-                    "does not end."
-                ) from None
-            self._learn(trainer, batch, source)
-            n_signals += len(batch.X) + (0 if batch.unlabelled is None else len(batch.unlabelled))
-            stop = reporter.report(
-                n_iter=training.state.t,
-                n_signals=n_signals,
-                batch=len(batch.X),
-                objective=float(np.nanmean([step.objective for step in training.steps[-20:]])),
-                nonzeros=None,
-                done=trainer.done,
-            )
-            if stop:
-                break
-            if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
-                self.save(self.checkpoint)  # after the callbacks: what it holds, they have seen
-                written = time.monotonic()
+        seen = training.state, len(training.steps)  # by the callbacks
+        try:
+            while not trainer.done:
+                batch = self._take(source, size)
+                self._learn(trainer, batch, source)
+                n_signals += len(batch.X) + (0 if batch.unlabelled is None else len(batch.unlabelled))
+                stop = reporter.report(
+                    n_iter=training.state.t,
+                    n_signals=n_signals,
+                    batch=len(batch.X),
+                    objective=float(np.nanmean([step.objective for step in training.steps[-20:]])),
+                    nonzeros=None,
+                    done=trainer.done,
+                )
+                seen = training.state, len(training.steps)
+                if stop:
+                    break
+                if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
+                    self.save(self.checkpoint)  # after the callbacks: what it holds, they have seen
+                    written = time.monotonic()
+        except KeyboardInterrupt:
+            self._keep(*seen)
+            raise
         if self.checkpoint is not None:
             self.save(self.checkpoint)
+
+    def _take(self, source: Any, size: int) -> Batch:
+        try:
+            batch: Batch = source.take(size)
+        except StreamEndedError:
+            raise StreamEndedError(
+                f"the stream ended after {self._training.state.t} batches, before max_iter={self.max_iter}. The model "
+                "learned so far is kept and can be used. A function that returns an iterator makes a stream that does "
+                "not end."
+            ) from None
+        return batch
+
+    def _keep(self, state: State, n_steps: int) -> None:
+        """Write a checkpoint of an earlier state, if there is to be one."""
+        now = self._training
+        if self.checkpoint is not None:
+            self._training = replace(now, state=state, steps=now.steps[:n_steps])
+            with contextlib.suppress(ValueError, OSError):  # an interrupt is on its way, and must not be lost
+                self.save(self.checkpoint)
+            self._training = now
 
     def _learn(self, trainer: Trainer, batch: Batch, source: Any | None) -> None:
         training = self._training
