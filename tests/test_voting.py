@@ -9,7 +9,8 @@ from sklearn.svm import SVC
 
 import taskdict as td
 from taskdict.estimators.task_driven import learning
-from taskdict.images.voting import LabelledPatches, as_pictures
+from taskdict.images.labelled_patches import LabelledPatches
+from taskdict.images.voting import as_pictures
 
 
 def stripes(rng, across, shape=(40, 50), channels=None):
@@ -195,7 +196,7 @@ class TestPatches:
         other.restore(state)
         for a, b in zip(other.take_pairs(70), expected, strict=True):
             np.testing.assert_array_equal(a, b)
-        with pytest.raises(ValueError, match="state belongs to a stream of 1200 patches"):
+        with pytest.raises(ValueError, match="state belongs to a stream of 1200 signals"):
             self.stream(images, labels, n_patches=10).restore(state)
 
     def test_normalised(self):

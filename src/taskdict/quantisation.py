@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import io
 import math
-import secrets
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskdict._validation import check_count
+from taskdict.storage import replace_file
 
 Integers = NDArray[np.int32]
 
@@ -29,8 +29,6 @@ def quantise(matrix: NDArray[Any], bits: int) -> tuple[Integers, int]:
 
 def write_integers(path: Path, integers: Integers, shift: int, bits: int) -> None:
     """Write them as a .h, .csv or .npy file; an existing file is replaced when the new one is complete."""
-    if not path.absolute().parent.is_dir():
-        raise FileNotFoundError(f"path must be in a folder that exists, got {str(path)!r}.")
     kind = np.dtype(np.int8 if bits <= 8 else np.int16)
     rows = [", ".join(map(str, row)) for row in integers.tolist()]
     ending = path.suffix.lower()
@@ -52,6 +50,4 @@ def write_integers(path: Path, integers: Integers, shift: int, bits: int) -> Non
         content = buffer.getvalue()
     else:
         raise ValueError(f"path must end in .h, .csv or .npy, got {str(path)!r}.")
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
-    temporary.write_bytes(content)
-    temporary.replace(path)
+    replace_file(path, lambda: content)

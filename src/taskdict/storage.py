@@ -12,6 +12,7 @@ import json
 import os
 import secrets
 import shutil
+from collections.abc import Callable
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -31,19 +32,24 @@ class ModelFileError(ValueError):
 
 def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, document: dict[str, Any]) -> None:
     """Write arrays and a JSON document; an existing file is replaced only when the new one is complete."""
+    arrays = {name: _plain(array) for name, array in arrays.items()}
+    text = _text({"format": FORMAT, "taskdict": version("taskdict"), "class": kind, **document})
+    metadata = {"taskdict": text, "digest": _digest(text, arrays)}
+    replace_file(path, lambda: safetensors.save(arrays, metadata=metadata))
+
+
+def replace_file(path: str | os.PathLike[str], content: Callable[[], bytes]) -> None:
+    """Write what a function returns to a file, which appears, or is replaced, only when it is complete."""
     path = Path(os.path.realpath(path))  # of a link, the file that it stands for is replaced
     if path.exists() and not path.is_file():
         raise OSError(f"path must be the name of a file, but {str(path)!r} is a folder or a device.")
     if not path.parent.is_dir():
         raise FileNotFoundError(f"path must be in a folder that exists, but there is no {str(path.parent)!r}.")
-    arrays = {name: _plain(array) for name, array in arrays.items()}
-    text = _text({"format": FORMAT, "taskdict": version("taskdict"), "class": kind, **document})
-    metadata = {"taskdict": text, "digest": _digest(text, arrays)}
-    content = safetensors.save(arrays, metadata=metadata)
+    whole = content()
     temporary = path.with_name(f".{secrets.token_hex(8)}.part")
     try:
         with temporary.open("xb") as file:
-            file.write(content)
+            file.write(whole)
             file.flush()
             os.fsync(file.fileno())
         if path.exists():

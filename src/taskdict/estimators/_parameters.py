@@ -3,12 +3,19 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Collection
-from typing import Any, TypeVar
+from collections.abc import Callable, Collection
+from typing import Any, Protocol, TypeVar
 
 import numpy as np
 
-Model = TypeVar("Model")
+
+class Checked(Protocol):
+    """An estimator that can check its parameters."""
+
+    def _check_parameters(self) -> None: ...
+
+
+Model = TypeVar("Model", bound=Checked)
 
 NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
 
@@ -23,10 +30,10 @@ def written(estimator: Any, but: Collection[str] = (), **learned: Any) -> dict[s
     return {name: to_json(value) for name, value in own.items() if name not in left_out and can_be_written(value)}
 
 
-def read(cls: type[Model], parameters: dict[str, Any], *arguments: Any) -> Model:
+def read(cls: Callable[..., Model], parameters: dict[str, Any], *arguments: Any) -> Model:
     """Make an estimator with the parameters of a file, which are checked."""
     model = cls(*arguments, **{name: from_json(value) for name, value in parameters.items()})
-    model._check_parameters()  # type: ignore[attr-defined]
+    model._check_parameters()
     return model
 
 

@@ -10,23 +10,18 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import BaseEstimator, ClassifierMixin, clone
-from sklearn.utils import check_random_state, column_or_1d
+from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
-from taskdict._normalise import unit_norm
-from taskdict._permutation import permuted
-from taskdict._validation import check_count, unlabelled
+from taskdict._validation import check_count, check_flag, unlabelled
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.images.labelled_patches import LabelledPatches, as_signals
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
-from taskdict.images.pixels import Floats, to_unit
-from taskdict.streams._base import State, Stream, check_state
-from taskdict.streams._stored import Order
 
 AT_ONCE = 16_384  # patches
-FEW = 2  # classes that have one score for both
 
 
 class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
@@ -115,7 +110,7 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         check_classification_targets(labels)
         if unlabelled(labels).any():
             raise ValueError("labels must not be -1, which stands for no label.")
-        if len(np.unique(labels)) < FEW:
+        if len(np.unique(labels)) < 2:
             raise ValueError(f"labels must have at least two classes, got one class only: {labels[0]!r}.")
         patches = LabelledPatches(
             pictures,
@@ -143,8 +138,7 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
     def _check_parameters(self) -> None:
         for name in ("patch_size", "n_patches", "stride"):
             check_count(name, getattr(self, name))
-        if not isinstance(self.normalise, (bool, np.bool_)):
-            raise TypeError(f"normalise must be True or False, got {self.normalise!r}.")
+        check_flag("normalise", self.normalise)
         if self.stride > self.patch_size:
             raise ValueError(
                 f"stride must be at most the patch size, {self.patch_size}: no pixel may be left out, "
@@ -175,11 +169,8 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         array of shape (n_images, n_classes)
         """
         check_is_fitted(self)
-        n_classes = len(self.classes_)
-        shares = [
-            np.bincount(self._vote(picture)[0].ravel(), minlength=n_classes) / 1.0 for picture in as_pictures(images)
-        ]
-        return np.array([share / share.sum() for share in shares])
+        votes = [self._vote(picture)[0].ravel() for picture in as_pictures(images)]
+        return np.array([np.bincount(each, minlength=len(self.classes_)) / len(each) for each in votes])
 
     def predict(self, images: Sequence[Any]) -> NDArray[Any]:
         """Return what most patches of each picture vote for.
@@ -298,117 +289,9 @@ class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[mis
         return tags
 
 
-class LabelledPatches(Stream):
-    """Random patches of labelled pictures, with the labels: as many of each class, and of each picture of a class.
-
-    Parameters
-    ----------
-    pictures : list of arrays of shape (height, width, channels)
-        Where patches come from.
-    labels : array
-        Of the pictures.
-    patch_size : int
-        Height and width of a patch.
-    n_patches : int
-        Of each class. All places of a picture are used before one is used again.
-    normalise : bool
-        Whether patches are centred and scaled to norm one.
-    random_state : int, RandomState or None
-        Seed of the choice and the order.
-    """
-
-    n_signals: int
-    has_targets = True
-
-    def __init__(
-        self,
-        pictures: list[NDArray[Any]],
-        labels: NDArray[Any],
-        patch_size: int,
-        *,
-        n_patches: int,
-        normalise: bool,
-        random_state: Any = None,
-    ) -> None:
-        super().__init__()
-        self.patch_size, self.normalise, self._pictures = patch_size, normalise, pictures
-        self.channels = pictures[0].shape[2]
-        for k, picture in enumerate(pictures):
-            if picture.shape[2] != self.channels:
-                raise ValueError(
-                    f"images must be all grey or all with as many channels, but images[0] has {self.channels} and "
-                    f"images[{k}] has {picture.shape[2]}."
-                )
-            if min(picture.shape[:2]) < patch_size:
-                raise ValueError(
-                    f"images[{k}] of shape {picture.shape[:2]} is smaller than a patch of {patch_size} by {patch_size}."
-                )
-        self._classes, of = np.unique(labels, return_inverse=True)
-        self._groups = [np.flatnonzero(of == k) for k in range(len(self._classes))]
-        self.n_signals = n_patches * len(self._classes)
-        self.targets = np.tile(self._classes, n_patches)
-        self._use_seed(int(check_random_state(random_state).randint(2**31 - 1)))
-        self._position = 0
-        self._last: NDArray[np.int64] = np.empty(0, np.int64)
-
-    def _use_seed(self, seed: int) -> None:
-        self._order = Order(self.n_signals, seed)
-
-    def _read(self, n: int) -> Floats:
-        self._last = self._order.rows(self._position, n)
-        turn, kind = np.divmod(self._last, len(self._classes))
-        size = self.patch_size
-        patches = np.empty((n, size, size, self.channels), np.float32)
-        for k, group in enumerate(self._groups):
-            mine = np.flatnonzero(kind == k)
-            nth, of = np.divmod(turn[mine], len(group))
-            for j, number in enumerate(group):
-                here = of == j
-                if here.any():
-                    patches[mine[here]] = self._cut(int(number), nth[here])
-        self._position += n
-        return as_signals(patches.reshape(n, -1), self.normalise)
-
-    def _cut(self, number: int, nth: NDArray[np.int64]) -> Floats:
-        """Return the patches at the nth places of a picture, in its own random order of them."""
-        picture, size = self._pictures[number], self.patch_size
-        high, wide = (side - size + 1 for side in picture.shape[:2])
-        rounds, places = np.divmod(nth, high * wide)
-        chosen = np.empty(len(nth), np.int64)
-        for again in np.unique(rounds):
-            mine = rounds == again
-            chosen[mine] = permuted(places[mine], high * wide, [self._order.seed, number, int(again)])
-        windows = np.lib.stride_tricks.sliding_window_view(picture, (size, size), axis=(0, 1))
-        return to_unit(windows[chosen // wide, chosen % wide].transpose(0, 2, 3, 1))
-
-    def _last_targets(self) -> NDArray[Any]:
-        labels: NDArray[Any] = self._classes[self._last % len(self._classes)]
-        return labels
-
-    def reads_like(self, state: State | None) -> bool:
-        """Return whether the seed and the number of patches are the same."""
-        return state is not None and (state.get("seed"), state.get("n_signals")) == (self._order.seed, self.n_signals)
-
-    def state(self) -> State:
-        """Return the seed, and how many patches have been given."""
-        mine = {"n_signals": self.n_signals, "seed": self._order.seed, "position": self._position}
-        return {"kind": "labelled patches", **mine}
-
-    def restore(self, state: State) -> None:
-        """Go to where a stream of the same pictures was when `state` was taken; its seed becomes this one's."""
-        check_state(state, "labelled patches", ("n_signals", "seed", "position"))
-        if state["n_signals"] != self.n_signals:
-            raise ValueError(
-                f"state belongs to a stream of {state['n_signals']} patches, but this one has {self.n_signals}: "
-                "restore it on a stream of the same pictures and number of patches."
-            )
-        self._use_seed(state["seed"])
-        self._position = state["position"]
-
-
 def as_pictures(images: Any) -> list[NDArray[Any]]:
     """Return pictures with an axis for their channels."""
-    if isinstance(images, np.ndarray) and images.ndim == FEW:
+    if isinstance(images, np.ndarray) and images.ndim == 2:
         raise ValueError("images must be a list of pictures, got one picture: put it into a list.")
     try:
         pictures = list(images)
@@ -417,8 +300,3 @@ def as_pictures(images: Any) -> list[NDArray[Any]]:
     if not pictures:
         raise ValueError("images must have at least one picture.")
     return [check_channels(picture, f"images[{k}]") for k, picture in enumerate(pictures)]
-
-
-def as_signals(patches: Floats, normalise: bool) -> Floats:
-    """Return patches as they are learned from."""
-    return unit_norm(patches) if normalise else patches

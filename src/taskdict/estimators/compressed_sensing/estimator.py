@@ -28,10 +28,8 @@ Floats = NDArray[Any]
 
 SAMPLE = 20_000  # signals that the first Z is found from, at most
 TO_REGRESS = 100_000  # signals that W is found from where D is not learned for the task, at most
-PACE, FASTEST = (
-    0.6,
-    0.03,
-)  # how far an atom moves in the first of T batches: the first divided by √T, at most the second
+PACE = 0.6  # divided by √T, how far an atom moves in the first of T batches
+FASTEST = 0.03  # but at most so far
 ENOUGH = 5  # signals for each of their entries, to whiten them
 LEAST_VARIANCE = 1e-4  # of the largest, where signals are whitened
 
@@ -176,7 +174,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         self._check_parameters()
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         resumed = self._resumed()
-        signals, sample = self._open(X, y, seed, resumed)
+        signals, sample = self._open_pairs(X, y, seed, resumed)
         Z = self._first_transform(sample, seed)
         if isinstance(self.dictionary, str) and self.dictionary == "learned":
             P, back = self._whitening(sample) if self.learn_transform else (Z, Z)
@@ -280,9 +278,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
             return None  # noticed by what goes on from there
 
-    def _open(  # type: ignore[override]
-        self, X: Any, y: Any, seed: int, resumed: TaskDrivenRegressor | None
-    ) -> tuple[Stream, Floats]:
+    def _open_pairs(self, X: Any, y: Any, seed: int, resumed: TaskDrivenRegressor | None) -> tuple[Stream, Floats]:
         """Return a stream of signals and targets, and signals to begin with."""
         if isinstance(X, Stream):
             if y is not None:
