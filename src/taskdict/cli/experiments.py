@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -38,35 +39,52 @@ def add_reproduce(commands: Any) -> None:
     add_art(experiments)
 
 
+def add_experiment(
+    experiments: Any,
+    name: str,
+    run: Callable[[argparse.Namespace], None],
+    *,
+    summary: str,
+    description: str,
+    data: str,
+    output: str,
+    quick: str = "a small version, a minute or two",
+) -> Any:
+    """Add an experiment with the options that all of them have."""
+    parser = experiments.add_parser(
+        name,
+        help=summary,
+        description=f"{description} What is done is kept in the output folder: after a break, the same command "
+        "goes on.",
+    )
+    parser.add_argument("--quick", action="store_true", help=quick)
+    parser.add_argument("--data", metavar="FOLDER", help=f"folder with {data}")
+    parser.add_argument("--output", type=Path, metavar="FOLDER", help=f"for {output}")
+    parser.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
+    parser.set_defaults(run=run, interrupted=": the same command goes on from here")
+    return parser
+
+
 def add_digits(experiments: Any) -> None:
     """Add ``taskdict reproduce digits``."""
-    digits = experiments.add_parser(
+    digits = add_experiment(
+        experiments,
         "digits",
-        help="handwritten digits: Table 1, or with --semi-supervised the errors with few labels",
+        run_digits,
+        summary="handwritten digits: Table 1, or with --semi-supervised the errors with few labels",
         description="Handwritten digits, as in Section 5.2 of the paper: errors of unsupervised and of task-driven "
-        "dictionaries (Table 1), or with --semi-supervised the errors with few labels. What is done is kept in the "
-        "output folder: after a break, the same command goes on.",
+        "dictionaries (Table 1), or with --semi-supervised the errors with few labels.",
+        data="mnist/ and usps/ (default: TASKDICT_DATA, then a cache, then a download)",
+        output="the record, models and pictures (default: taskdict-digits-DATA-RECIPE here)",
     )
     digits.add_argument(
         "--semi-supervised", action="store_true", help="the second experiment: few labels, μ from 1 to 0"
     )
-    digits.add_argument("--quick", action="store_true", help="a small version, a minute or two")
     digits.add_argument(
         "--data-set",
         choices=("mnist", "usps", "bundled"),
         default="mnist",
         help="default: mnist; bundled is that of scikit-learn, always in the quick version",
-    )
-    digits.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="folder with mnist/ and usps/ (default: TASKDICT_DATA, then a cache, then a download)",
-    )
-    digits.add_argument(
-        "--output",
-        type=Path,
-        metavar="FOLDER",
-        help="for the record, models and pictures (default: taskdict-digits-DATA-RECIPE here)",
     )
     digits.add_argument(
         "--recipe",
@@ -95,8 +113,6 @@ def add_digits(experiments: Any) -> None:
         "--multi-class", choices=("ovr", "softmax"), help="a dictionary per class (default), or one for all"
     )
     digits.add_argument("--labels", type=positive, **several, help="numbers of labels (default: 300 1000 5000)")
-    digits.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
-    digits.set_defaults(run=run_digits, interrupted=": the same command goes on from here")
 
 
 def run_digits(options: argparse.Namespace) -> None:
@@ -113,23 +129,15 @@ def run_digits(options: argparse.Namespace) -> None:
 
 def add_halftoning(experiments: Any) -> None:
     """Add ``taskdict reproduce halftoning``."""
-    halftoning = experiments.add_parser(
+    halftoning = add_experiment(
+        experiments,
         "halftoning",
-        help="grey pictures from black and white ones: Table 2",
-        description="Inverse halftoning, as in Section 5.3 of the paper (Table 2). What is done is kept in the output "
-        "folder: after a break, the same command goes on.",
-    )
-    halftoning.add_argument("--quick", action="store_true", help="a small version")
-    halftoning.add_argument(
-        "--data",
-        metavar="FOLDER",
-        help="folder with kodak/, classic12/ and halftones/ (default: TASKDICT_DATA, then a cache)",
-    )
-    halftoning.add_argument(
-        "--output",
-        type=Path,
-        metavar="FOLDER",
-        help="for the record, the model and pictures (default: taskdict-halftoning here)",
+        run_halftoning,
+        summary="grey pictures from black and white ones: Table 2",
+        description="Inverse halftoning, as in Section 5.3 of the paper (Table 2).",
+        data="kodak/, classic12/ and halftones/ (default: TASKDICT_DATA, then a cache)",
+        output="the record, the model and pictures (default: taskdict-halftoning-RECIPE here)",
+        quick="a small version",
     )
     halftoning.add_argument(
         "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: places of a patch have weights"
@@ -150,8 +158,6 @@ def add_halftoning(experiments: Any) -> None:
     )
     halftoning.add_argument("--stride", type=positive, metavar="N", help="pixels between patches (default: 1)")
     halftoning.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")
-    halftoning.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
-    halftoning.set_defaults(run=run_halftoning, interrupted=": the same command goes on from here")
 
 
 def run_halftoning(options: argparse.Namespace) -> None:
@@ -166,16 +172,14 @@ def run_halftoning(options: argparse.Namespace) -> None:
 
 def add_sensing(experiments: Any) -> None:
     """Add ``taskdict reproduce sensing``."""
-    sensing = experiments.add_parser(
+    sensing = add_experiment(
+        experiments,
         "sensing",
-        help="patches of photographs from few measurements: Table 3",
-        description="Compressed sensing, as in Section 5.4 of the paper (Table 3). What is done is kept in the output "
-        "folder: after a break, the same command goes on. The whole of it takes hours.",
-    )
-    sensing.add_argument("--quick", action="store_true", help="a small version, a minute or two")
-    sensing.add_argument("--data", metavar="FOLDER", help="folder with voc2006/ (default: TASKDICT_DATA, then a cache)")
-    sensing.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="for the record and the table (default: taskdict-sensing here)"
+        run_sensing,
+        summary="patches of photographs from few measurements: Table 3",
+        description="Compressed sensing, as in Section 5.4 of the paper (Table 3). The whole of it takes hours.",
+        data="voc2006/ (default: TASKDICT_DATA, then a cache)",
+        output="the record and the table (default: taskdict-sensing here)",
     )
     sensing.add_argument(
         "--measurements", type=positive, nargs="+", metavar="N", help="numbers of them (default: 5 10 20 40)"
@@ -196,8 +200,6 @@ def add_sensing(experiments: Any) -> None:
         "--ratio", type=penalty, nargs="+", metavar="X", help="λ2 / λ1 to choose from (default: 0.01 0.1 1)"
     )
     sensing.add_argument("--seeds", type=natural, nargs="+", metavar="N", help="of repetitions (default: 0 1 2)")
-    sensing.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
-    sensing.set_defaults(run=run_sensing, interrupted=": the same command goes on from here")
 
 
 def run_sensing(options: argparse.Namespace) -> None:
@@ -211,17 +213,15 @@ def run_sensing(options: argparse.Namespace) -> None:
 
 def add_art(experiments: Any) -> None:
     """Add ``taskdict reproduce art``."""
-    art = experiments.add_parser(
+    art = add_experiment(
+        experiments,
         "art",
-        help="an artist's own hand or another, by the votes of patches",
+        run_art,
+        summary="an artist's own hand or another, by the votes of patches",
         description="Telling pictures of one hand from those of another, as in Section 5.5 of the paper, on a "
-        "substitute for its pictures. What is done is kept in the output folder: after a break, the same command goes "
-        "on.",
-    )
-    art.add_argument("--quick", action="store_true", help="a small version, a minute or two")
-    art.add_argument("--data", metavar="FOLDER", help="folder with art/ (default: TASKDICT_DATA, then a cache)")
-    art.add_argument(
-        "--output", type=Path, metavar="FOLDER", help="for the record, table and maps (default: taskdict-art here)"
+        "substitute for its pictures.",
+        data="art/ (default: TASKDICT_DATA, then a cache)",
+        output="the record, table and maps (default: taskdict-art here)",
     )
     art.add_argument(
         "--colour", action="store_true", help="patches in colour and as they are (default: grey, contrast-normalised)"
@@ -236,8 +236,6 @@ def add_art(experiments: Any) -> None:
     art.add_argument("--pairs", type=positive, metavar="N", help="of each two groups (default: all)")
     art.add_argument("--stride", type=positive, metavar="N", help="pixels between patches that vote (default: 4)")
     art.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")
-    art.add_argument("--threads", type=positive, metavar="N", help="cores to use (default: all)")
-    art.set_defaults(run=run_art, interrupted=": the same command goes on from here")
 
 
 def run_art(options: argparse.Namespace) -> None:
