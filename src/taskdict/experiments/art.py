@@ -8,7 +8,6 @@ so that no picture that is tested has a say in it.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -22,6 +21,7 @@ from taskdict import datasets
 from taskdict.estimators import DictionaryLearning, TaskDrivenClassifier
 from taskdict.experiments.pictures import save_picture
 from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record
+from taskdict.experiments.search import Search
 from taskdict.images import PatchVotingClassifier
 
 PAPER = {"unsupervised": (51.94, 1.92), "supervised": (54.04, 2.26)}  # percent of the patches, and deviation
@@ -32,6 +32,8 @@ UNSUPERVISED_BATCH = 512
 LAMBDA1 = (1e-1, 1e-2, 1e-3, 1e-4)  # the paper's grid, but for 1, which leaves no code of patches of norm one
 SHOWN = {"ab": ("a_pen_035_gula", "b_engraved_021_gula")}  # whose votes are shown
 OWN, OTHER = "own hand", "other hand"
+
+Case = tuple[str, str]  # two groups, and a kind
 
 
 @dataclass(frozen=True)
@@ -74,7 +76,7 @@ def reproduce(
     }
     cases = [(groups, kind) for groups in GROUPS for kind in KINDS]
 
-    def select(points: list[tuple[tuple[str, str], float]]) -> list[Json]:
+    def select(points: list[tuple[Case, float]]) -> list[Json]:
         """Return results of the first pairs of two groups, each picture in one at most."""
         runs = []
         for (groups, kind), lambda1 in points:
@@ -83,7 +85,9 @@ def reproduce(
             runs.append(Run(f"select-{groups}-{kind}-{lambda1:g}", _listed({**common, **part}), inputs))
         return runner.results(runs)
 
-    best, tried = choose(cases, settings, select)
+    search = Search(cases, select, lambda run: -float(np.mean([pair["accuracy"] for pair in run["found"]])))
+    choose(search, settings)
+    best = search.chosen()
     runs = []
     for groups, kind in cases:
         lambda1 = best["cd" if groups == "ab" else "ab", kind]
@@ -96,43 +100,27 @@ def reproduce(
             part = {"groups": groups, "kind": kind, "lambda1": lambda1, "patches": settings.patches, "pairs": [(i, j)]}
             runs.append(Run(f"test-{groups}-{kind}-{i}-{j}", _listed({**common, **part}), inputs))
     results = runner.results(runs)
-    return keep_record(folder, "art", settings, {"name": "art", "sha256": art.sha256}, selection=tried, results=results)
+    return keep_record(
+        folder, "art", settings, {"name": "art", "sha256": art.sha256}, selection=search.tried, results=results
+    )
 
 
-def choose(
-    cases: list[tuple[str, str]], settings: Settings, select: Callable[[list[Any]], list[Json]]
-) -> tuple[dict[tuple[str, str], float], list[Json]]:
-    """Return the λ1 with the highest accuracy of each case, and all that was tried.
+def choose(search: Search[Case], settings: Settings) -> None:
+    """Look for the λ1 with the highest accuracy of each case.
 
     From large to small as long as the accuracy rises; then up and down from the best by factors of two as long as it
     rises, but to less than one if patches are of norm one, which have no codes there.
     """
-    found: dict[tuple[str, str], dict[float, float]] = {case: {} for case in cases}
-    tried: list[Json] = []
-
-    def best(case: tuple[str, str]) -> float:
-        return max(found[case], key=lambda lambda1: found[case][lambda1])
-
-    def look(points: list[tuple[tuple[str, str], float]]) -> None:
-        results = select(points)
-        for (case, lambda1), run in zip(points, results, strict=True):
-            found[case][lambda1] = float(np.mean([pair["accuracy"] for pair in run["found"]]))
-        tried.extend(results)
-
-    rising = cases
-    for lambda1 in sorted(settings.lambda1, reverse=True):
-        look([(case, lambda1) for case in rising])
-        rising = [case for case in rising if best(case) == lambda1]
+    search.follow(sorted(settings.lambda1, reverse=True))
     most = np.inf if settings.colour else 1.0
     for factor in (2.0, 0.5):
-        rising = cases
-        while rising := [
-            case for case in rising if factor * best(case) < most and factor * best(case) not in found[case]
-        ]:
-            before = {case: best(case) for case in rising}
-            look([(case, factor * before[case]) for case in rising])
-            rising = [case for case in rising if best(case) != before[case]]
-    return {case: best(case) for case in cases}, tried
+        rising = list(search.cases)
+        while rising:
+            before = search.chosen()
+            new = {case: factor * before[case] for case in rising}
+            rising = [case for case in rising if new[case] < most and new[case] not in search.errors[case]]
+            search.look([(case, new[case]) for case in rising])
+            rising = [case for case in rising if search.best(case) == new[case]]
 
 
 def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:

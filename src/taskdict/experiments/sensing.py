@@ -8,7 +8,6 @@ learn from and the first seed; then each learns again with every seed, and is te
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, TextIO
@@ -21,6 +20,7 @@ from taskdict._normalise import unit_norm
 from taskdict.descent import DivergedError
 from taskdict.estimators import CompressedSensing
 from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record
+from taskdict.experiments.search import Search
 from taskdict.images.patches import CropPatches
 from taskdict.initialisation import principal_directions
 
@@ -49,7 +49,7 @@ LAMBDA1 = (1e-1, 1e-2, 1e-3, 1e-4, 1e-5)  # the paper's grid; its largest, 1, le
 RATIO = (0.01, 0.1, 1.0)  # of λ2 to λ1
 
 Case = tuple[int, str]  # r, and the name of a column
-Point = tuple[Case, float, float]  # λ1 and λ2/λ1
+Weights = tuple[float, float]  # λ1 and λ2/λ1
 
 
 @dataclass(frozen=True)
@@ -96,66 +96,43 @@ def reproduce(
     common = {"size": settings.size, "sha256": crops.sha256}
     cases = [(r, column) for r in settings.measurements for column in COLUMNS]
 
-    def measure(kind: str, points: list[Point], part: Json) -> list[Json]:
-        """Return the results of runs at these points."""
-        runs = [
-            Run(f"{kind}-r{r}-{slug(column)}-{lambda1:g}-{ratio:g}", {**common, **part, **_named(point)}, inputs)
-            for point in points
-            for (r, column), lambda1, ratio in [point]
-        ]
+    def measure(kind: str, pairs: list[tuple[Case, Weights]], part: Json) -> list[Json]:
+        """Return the results of runs of cases with weights."""
+        runs = []
+        for (r, column), (lambda1, ratio) in pairs:
+            point = {"r": r, "column": column, "lambda1": lambda1, "ratio": ratio}
+            name = f"{kind}-r{r}-{slug(column)}-{lambda1:g}-{ratio:g}"
+            runs.append(Run(name, {**common, **part, **point}, inputs))
         return runner.results(runs)
 
-    chosen, tried = choose(
-        cases,
-        settings,
-        lambda points: measure(
-            "select",
-            points,
-            {"part": "validation", "patches": settings.select, "tested": settings.validation, "seed": 0},
-        ),
-    )
-    points = [(case, *chosen[case]) for case in cases]
+    held_out = {"part": "validation", "patches": settings.select, "tested": settings.validation, "seed": 0}
+    search = Search(cases, lambda pairs: measure("select", pairs, held_out), lambda run: float(run["error"]))
+    choose(search, settings)
     results = []
     for seed in settings.seeds:
         part = {"part": "test", "patches": settings.train, "tested": settings.test, "seed": seed}
-        results += measure(f"test-seed{seed}", points, part)
+        results += measure(f"test-seed{seed}", list(search.chosen().items()), part)
     return keep_record(
         folder,
         "sensing",
         settings,
         {"name": "voc2006", "sha256": crops.sha256},
         linear=linear_errors(crops, settings),
-        selection=tried,
+        selection=search.tried,
         results=results,
     )
 
 
-def choose(
-    cases: list[Case], settings: Settings, measure: Callable[[list[Point]], list[Json]]
-) -> tuple[dict[Case, tuple[float, float]], list[Json]]:
-    """Return λ1 and λ2/λ1 with the lowest validation error of each case, and all that was tried.
+def choose(search: Search[Case], settings: Settings) -> None:
+    """Look for the λ1 and λ2/λ1 with the lowest validation error of each case.
 
     From large λ1 to small, as long as the error of a case falls, with the largest ratio; then the other ratios at the
     best λ1. Small weights are slow, since their codes are not sparse.
     """
     first = max(settings.ratio)
-    errors: dict[Case, dict[tuple[float, float], float]] = {case: {} for case in cases}
-    tried: list[Json] = []
-
-    def best(case: Case) -> tuple[float, float]:
-        return min(errors[case], key=lambda pair: errors[case][pair])
-
-    def look(points: list[Point]) -> None:
-        for (case, lambda1, ratio), run in zip(points, found := measure(points), strict=True):
-            errors[case][lambda1, ratio] = run["error"]
-        tried.extend(found)
-
-    falling = cases
-    for lambda1 in sorted(settings.lambda1, reverse=True):
-        look([(case, lambda1, first) for case in falling])
-        falling = [case for case in falling if best(case)[0] == lambda1]
-    look([(case, best(case)[0], ratio) for case in cases for ratio in settings.ratio if ratio != first])
-    return {case: best(case) for case in cases}, tried
+    search.follow([(lambda1, first) for lambda1 in sorted(settings.lambda1, reverse=True)])
+    others = [ratio for ratio in settings.ratio if ratio != first]
+    search.look([(case, (search.best(case)[0], ratio)) for case in search.cases for ratio in others])
 
 
 def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
@@ -240,8 +217,3 @@ def cosines(p: int) -> NDArray[np.float32]:
 def slug(column: str) -> str:
     """Return the name of a column for names of files."""
     return column.lower().replace(", ", "-")
-
-
-def _named(point: Point) -> Json:
-    (r, column), lambda1, ratio = point
-    return {"r": r, "column": column, "lambda1": lambda1, "ratio": ratio}
