@@ -140,14 +140,20 @@ def add_halftoning(experiments: Any) -> None:
         quick="a small version",
     )
     halftoning.add_argument(
-        "--recipe", choices=("paper", "ours"), help="the paper's (default), or ours: places of a patch have weights"
+        "--recipe",
+        choices=("paper", "ours"),
+        help="the paper's (default), or ours: weights of the places of a patch, and a second look",
     )
     halftoning.add_argument("--patch-size", type=positive, metavar="N", help="side of a patch (default: 10)")
-    halftoning.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 500)")
+    halftoning.add_argument("--atoms", type=positive, metavar="N", help="number of atoms (default: 500, ours: 1000)")
     halftoning.add_argument("--lambda1", type=penalty, metavar="X", help="to learn with (default: 0.6)")
     halftoning.add_argument("--passes", type=penalty, metavar="X", help="over all pairs of patches (default: 2)")
     halftoning.add_argument(
-        "--restoration", type=penalty, nargs="+", metavar="X", help="λ1 to choose from (default: 0.4 … 0.8)"
+        "--restoration",
+        type=penalty,
+        nargs="+",
+        metavar="X",
+        help="λ1 to choose from (default: 0.4 … 0.8, ours: 0.55 … 0.65)",
     )
     halftoning.add_argument(
         "--denoise",

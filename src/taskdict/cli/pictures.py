@@ -106,6 +106,12 @@ def add_train_restorer(commands: Any) -> None:
     command.add_argument(
         "--lambda1", type=penalty, default=0.6, metavar="X", help="weight of the ℓ1 norm (default: 0.6, for halftones)"
     )
+    command.add_argument(
+        "--refine",
+        type=penalty,
+        metavar="X",
+        help="take a second look, after artefacts of this deviation, such as 0.02, are removed: slower and better",
+    )
     command.add_argument("--passes", type=penalty, default=2.0, metavar="X", help="over all patches (default: 2)")
     command.add_argument(
         "--iterations", type=positive, metavar="N", help="batches of 200 patches, in place of --passes"
@@ -143,6 +149,7 @@ def run_train_restorer(options: argparse.Namespace) -> None:
         options.patch_size,
         options.atoms,
         lambda1=options.lambda1,
+        refine=options.refine,
         upscale=options.upscale,
         n_passes=options.passes,
         max_iter=options.iterations,
@@ -155,7 +162,8 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     print(f"learning from {len(paths)} pictures; after a break, the same command goes on", flush=True)
     restorer.fit(images, degrade=None if options.kind is None else degradation(options))
     restorer.set_params(checkpoint=None).save(options.model)
-    checkpoint.unlink()
+    for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
+        path.unlink()
     print(f"saved {options.model}: taskdict restore PICTURE OUTPUT --model {options.model}")
 
 

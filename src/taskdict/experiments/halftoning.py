@@ -44,7 +44,8 @@ LOADERS = {
 class Settings:
     """What the experiment is; the defaults are what the paper has chosen.
 
-    `recipe` is "paper": patches are averaged; or "ours": the places of a patch have weights.
+    `recipe` is "paper": patches are averaged; or "ours": the places of a patch have weights, and what is restored is
+    refined (`RECIPES`).
     """
 
     recipe: str = "paper"
@@ -52,6 +53,7 @@ class Settings:
     size: int = 500
     lambda1: float = 0.6
     passes: float = 2.0
+    refine: float | None = None  # deviation of the artefacts that are removed between the two mappings
     restoration: tuple[float, ...] = RESTORATION
     denoise: tuple[float, ...] = DENOISE
     seed: int = 0
@@ -62,6 +64,12 @@ class Settings:
         return replace(
             self, size=min(self.size, 100), passes=0.03, restoration=(0.5, 0.55, 0.6), denoise=(0.01,), stride=3
         )
+
+
+RECIPES = {
+    "paper": Settings(),
+    "ours": Settings(recipe="ours", size=1000, refine=0.02, restoration=(0.55, 0.6, 0.65)),
+}
 
 
 def reproduce(
@@ -81,6 +89,7 @@ def reproduce(
         "passes": settings.passes,
         "seed": settings.seed,
         "sha256": {name: pictures.sha256 for name, pictures in sets.items()},
+        **({} if settings.refine is None else {"refine": settings.refine}),
     }
     runner, inputs = Runner(folder, work, n_threads, file), {"data": data}
     (training,) = runner.results([Run("train", {**common, "kind": "train"}, inputs)])
@@ -162,6 +171,7 @@ def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads
         settings["patch_size"],
         settings["size"],
         lambda1=settings["lambda1"],
+        refine=settings.get("refine"),
         n_passes=settings["passes"],
         checkpoint=str(checkpoint),
         random_state=settings["seed"],

@@ -23,7 +23,7 @@ DETAIL = 200  # pixels
 
 def settings_from(options: argparse.Namespace) -> halftoning.Settings:
     """Return the settings of the experiment."""
-    settings = halftoning.Settings(recipe=options.recipe or "paper")
+    settings = halftoning.RECIPES[options.recipe or "paper"]
     if options.quick:
         settings = settings.quick()
     given: dict[str, Any] = {
@@ -56,11 +56,12 @@ def words(record: Json) -> str:
     settings = record["settings"]
     side = settings["patch_size"]
     denoise = record["chosen"].get("denoise")
+    again = "" if settings["refine"] is None else f" Refined, with artefacts of {settings['refine']:g} removed between."
     last = "" if denoise is None else f", and {denoise:g} for the deviation of artefacts that are removed"
     return (
         f"Patches of {side} × {side}, p = {settings['size']}, λ1 = {settings['lambda1']:g} to learn with, "
         f"{settings['passes']:g} passes over all pairs; λ1 = {record['chosen']['restoration']:g} to restore with"
-        f"{last}, chosen on the first four pictures."
+        f"{last}, chosen on the first four pictures.{again}"
     )
 
 

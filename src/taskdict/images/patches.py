@@ -94,18 +94,22 @@ class PatchPairs(Stream):
 
     def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return the damaged and the clean patches of these numbers."""
+        X, y = self._cut(chosen, self._pairs)
+        mean = X.mean(axis=(1, 2), keepdims=True)
+        return (X - mean).reshape(len(X), -1), (y - mean).reshape(len(y), -1)
+
+    def _cut(self, chosen: NDArray[np.int64], pictures: Sequence[tuple[NDArray[Any], ...]]) -> list[Floats]:
+        """Return the patches of these numbers, of each kind of pictures."""
         size = self.patch_size
-        shape = (len(chosen), size, size, self.n_channels)
-        X, y = np.empty(shape, np.float32), np.empty(shape, np.float32)
+        cut = [np.empty((len(chosen), size, size, self.n_channels), np.float32) for _ in pictures[0]]
         of = np.searchsorted(self._starts, chosen, side="right") - 1
         for k in np.unique(of):
             mine = np.flatnonzero(of == k)
             row, column = np.divmod(chosen[mine] - self._starts[k], self._columns[k])
-            for picture, patches in zip(self._pairs[k], (X, y), strict=True):
+            for picture, patches in zip(pictures[k], cut, strict=True):
                 windows = np.lib.stride_tricks.sliding_window_view(picture, (size, size), axis=(0, 1))
                 patches[mine] = to_unit(windows[row, column].transpose(0, 2, 3, 1))
-        mean = X.mean(axis=(1, 2), keepdims=True)
-        return (X - mean).reshape(len(X), -1), (y - mean).reshape(len(y), -1)
+        return cut
 
     def _last_targets(self) -> Floats:
         return self._last
@@ -171,6 +175,7 @@ def map_patches(
     stride: int = 1,
     weights: Floats | None = None,
     one_by_one: bool = False,
+    n_found: int | None = None,
     at_once: int = AT_ONCE,
     report: Callable[[int, int], None] = lambda done, total: None,
 ) -> Floats:
@@ -183,7 +188,8 @@ def map_patches(
     size : int
         Height and width of a patch.
     function : callable
-        Maps patches of shape (n, size * size * channels), float32, to patches of the same shape.
+        Maps patches of shape (n, size * size * channels), float32, to patches of the same shape, or with `n_found`
+        channels.
     stride : int
         Pixels between neighbouring patches, at most their size; the last row and column of patches always touch the
         edge.
@@ -191,6 +197,8 @@ def map_patches(
         Positive weights of the pixels of a patch in the average, None if they are all the same.
     one_by_one : bool
         Whether the function gets patches of one channel after the other, or of all channels together.
+    n_found : int or None
+        Channels of what the function makes of patches of all channels, None if they are those of the picture.
     at_once : int
         How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
         patches in all.
@@ -199,7 +207,7 @@ def map_patches(
 
     Returns
     -------
-    array of the shape of the picture, float32
+    array of the shape of the picture, or with `n_found` channels, float32
     """
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
@@ -208,7 +216,7 @@ def map_patches(
         image = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
     shares = np.ones((size, size), np.float32) if weights is None else np.asarray(weights, np.float32)
     step = 1 if one_by_one else channels
-    result = np.empty(image.shape, np.float32)
+    result = np.empty((*image.shape[:2], channels if n_found is None else n_found), np.float32)
     for first in range(0, channels, step):
         part = np.s_[:, :, first : first + step]
 
@@ -230,7 +238,7 @@ def _map_part(
     result: Floats,
 ) -> None:
     """Write to `result` what :func:`map_patches` returns, for channels that the function gets together."""
-    height, width, channels = image.shape
+    (height, width), channels = image.shape[:2], result.shape[2]
     down, right = positions(height, size, stride), positions(width, size, stride)
     rows_at_once = max(1, at_once // len(right))
     sums, totals = np.zeros((0, width, channels), np.float32), np.zeros((0, width, 1), np.float32)

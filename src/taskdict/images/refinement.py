@@ -1,0 +1,151 @@
+"""A second look at a restored picture: what the first has missed, learned from what it has made of the examples."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, Self
+
+import numpy as np
+from numpy.typing import NDArray
+
+from taskdict import storage
+from taskdict.images.mapping import PatchMapping
+from taskdict.images.noise import PATCH as DENOISED
+from taskdict.images.noise import denoise
+from taskdict.images.patches import PatchPairs, map_patches
+from taskdict.images.pixels import Floats, to_unit
+
+DEVIATIONS = (1.4, 1.1, 0.22)  # of the numbers of the three views of a patch
+LAMBDA1 = 0.15  # times the side of a patch
+TO_SCALE = 20_000  # patches that show how large the numbers of the views are
+
+Report = Callable[[int, int], None]
+
+
+def silent(done: int, total: int) -> None:
+    """Report nothing."""
+
+
+@dataclass
+class Refinement:
+    """What maps three views of a patch to what its denoised view is short of.
+
+    The views are the restored patch after its artefacts were removed as noise, without its mean; what the damaged
+    patch differs from it by; and what the removal has taken away. The restored patch alone does not tell a faint
+    texture from an artefact, the damaged one does.
+    """
+
+    sigma: float  # deviation of the artefacts
+    scales: Floats  # what the views are multiplied with
+    mapping: PatchMapping
+
+    def apply(
+        self, damaged: Floats, restored: Floats, *, stride: int, weighted: bool, n_threads: int, report: Report = silent
+    ) -> Floats:
+        """Return a restored picture, of shape (height, width, channels), refined."""
+        clear = without_artefacts(restored, self.sigma, stride, n_threads, report)
+        mapped, size, n_channels = self.mapping.function(n_threads), self.mapping.patch_size, restored.shape[2]
+
+        def missing(patches: Floats) -> Floats:
+            views = np.split(patches.reshape(len(patches), size, size, -1), 3, axis=3)
+            return mapped(signals(views, self.scales))
+
+        found = map_patches(
+            np.concatenate([clear, damaged, restored], axis=2),
+            size,
+            missing,
+            stride=stride,
+            weights=self.mapping.weights if weighted else None,
+            n_found=n_channels,
+            report=report,
+        )
+        found += clear
+        return found
+
+    def arrays(self) -> storage.Arrays:
+        """Return what a file holds."""
+        return {
+            "refine D": self.mapping.components,
+            "refine W": self.mapping.coef,
+            "refine weights": self.mapping.weights,
+            "refine scales": self.scales,
+        }
+
+    @classmethod
+    def from_arrays(cls, arrays: storage.Arrays, sigma: float, patch_size: int, channels: int) -> Self:
+        """Return what `arrays` was made from; raises ValueError or KeyError if they do not fit."""
+        D, W, weights, scales = (arrays[f"refine {name}"] for name in ("D", "W", "weights", "scales"))
+        mapping = PatchMapping(D, W, weights, LAMBDA1 * patch_size)
+        mapping.check(patch_size, 3 * channels, channels)
+        if scales.shape != (3,) or scales.dtype != np.float32 or not (np.isfinite(scales) & (scales > 0)).all():
+            raise ValueError("its scales must be positive")
+        return cls(sigma, scales, mapping)
+
+
+def without_artefacts(restored: Floats, sigma: float, stride: int, n_threads: int, report: Report = silent) -> Floats:
+    """Return a restored picture from 0 to 1 with its artefacts removed as noise."""
+    clear: Floats = denoise(
+        np.clip(restored, 0, 1), sigma, stride=min(stride, DENOISED), n_threads=n_threads, report=report
+    )
+    return clear
+
+
+def signals(views: Sequence[Floats], scales: Floats) -> Floats:
+    """Return the signals of patches from (n, size, size, channels) of them: denoised, damaged, and restored."""
+    clear, damaged, restored = views
+    parts = clear - clear.mean(axis=(1, 2), keepdims=True), damaged - clear, restored - clear
+    return np.concatenate(
+        [(scale * part).reshape(len(part), -1) for scale, part in zip(scales, parts, strict=True)], axis=1
+    )
+
+
+class RefinementPairs(PatchPairs):
+    """The three views of patches, as signals, with what the denoised one is short of, as targets.
+
+    Parameters
+    ----------
+    damaged, clean, restored, clear : sequence of arrays of shape (height, width, channels)
+        Pictures as they were damaged, as they should be, as they were restored, and without artefacts.
+    patch_size : int
+        Height and width of a patch.
+    random_state : int, RandomState or None
+        Seed of the order.
+    """
+
+    def __init__(
+        self,
+        damaged: Sequence[Any],
+        clean: Sequence[Any],
+        restored: Sequence[Floats],
+        clear: Sequence[Floats],
+        patch_size: int,
+        *,
+        random_state: Any = None,
+    ) -> None:
+        super().__init__(damaged, clean, patch_size, random_state=random_state)
+        self._views = [
+            (second, bad, first, good) for (bad, good), first, second in zip(self._pairs, restored, clear, strict=True)
+        ]
+        self.scales = np.ones(3, np.float32)
+        parts = np.split(self._patches(self._order.rows(0, TO_SCALE))[0], 3, axis=1)
+        deviations = [max(float(np.sqrt(np.square(part).mean())), 1e-6) for part in parts]
+        self.scales = np.asarray(np.divide(DEVIATIONS, deviations), np.float32)
+
+    def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
+        """Return signals and targets of these numbers."""
+        *views, clean = self._cut(chosen, self._views)
+        return signals(views, self.scales), (clean - views[0]).reshape(len(clean), -1)
+
+
+def pictures_to_refine(
+    damaged: Sequence[NDArray[Any]], restore: Callable[[Floats], Floats], sigma: float, n_threads: int, report: Report
+) -> tuple[list[Floats], list[Floats]]:
+    """Return damaged pictures restored, and those without artefacts."""
+    restored: list[Floats] = []
+    clear: list[Floats] = []
+    for k, picture in enumerate(damaged):
+        restored.append(restore(to_unit(picture)))
+        clear.append(without_artefacts(restored[-1], sigma, 1, n_threads))
+        report(k + 1, len(damaged))
+    return restored, clear

@@ -1,0 +1,182 @@
+"""The second look of a restorer at what it has restored."""
+
+import copy
+
+import numpy as np
+import pytest
+from skimage import data as pictures
+from skimage.metrics import peak_signal_noise_ratio as psnr
+
+import taskdict as td
+from taskdict.images import degrade
+from taskdict.images.patches import map_patches
+from taskdict.images.refinement import DEVIATIONS, RefinementPairs
+
+CLEAN = [pictures.camera()[::2, ::2], pictures.coins()[:256], pictures.moon()[::2, ::2]]
+SETTINGS = {"lambda1": 0.5, "max_iter": 300, "random_state": 0}
+CAMERA = pictures.camera()[:150, :160]  # learned from at half the size only
+COLOUR = pictures.chelsea()[:80, 100:190]
+
+
+def noisy(image):
+    return degrade.gaussian_noise(image, 0.1, random_state=0)
+
+
+@pytest.fixture(scope="module")
+def model():
+    return td.ImageRestorer(8, 80, refine=0.02, **SETTINGS).fit(CLEAN, degrade=degrade.floyd_steinberg)
+
+
+@pytest.fixture(scope="module")
+def colour():
+    restorer = td.ImageRestorer(5, 40, lambda1=0.3, refine=0.03, max_iter=100, random_state=0)
+    return restorer.fit([COLOUR], degrade=noisy)
+
+
+def first_only(model):
+    once = copy.copy(model)
+    once.refinement_ = None
+    return once
+
+
+def test_it_is_better(model):
+    halftone = degrade.floyd_steinberg(CAMERA)
+    once = first_only(model).restore(halftone)
+    assert psnr(CAMERA, model.restore(halftone)) > psnr(CAMERA, once) + 0.2
+
+
+def test_the_first_part_is_what_it_is_without(model):
+    once = td.ImageRestorer(8, 80, **SETTINGS).fit(CLEAN, degrade=degrade.floyd_steinberg)
+    np.testing.assert_array_equal(once.components_, model.components_)
+    assert (once.n_iter_, model.n_iter_) == (300, 600)
+    assert len(model.history_["objective"]) == 600
+    assert once.refinement_ is None
+
+
+def test_what_it_is(model):
+    """Codes of the three views of a patch, mapped to what the denoised one is short of."""
+    halftone = degrade.floyd_steinberg(CAMERA)[:24, :26] / 255
+    restored = first_only(model).restore(halftone).astype(np.float32)
+    clear = td.images.denoise(np.clip(restored, 0, 1), 0.02)
+    found = model.refinement_
+
+    def missing(patches):
+        views = patches.reshape(len(patches), 64, 3)
+        parts = views[:, :, 0] - views[:, :, 0].mean(axis=1, keepdims=True), views[:, :, 1], views[:, :, 2]
+        signals = np.concatenate([scale * part for scale, part in zip(found.scales, parts, strict=True)], axis=1)
+        codes = td.sparse_encode(signals, found.mapping.components, lambda1=0.15 * 8)
+        return codes @ found.mapping.coef.T
+
+    stack = np.stack([clear, halftone - clear, restored - clear], axis=2).astype(np.float32)
+    expected = clear + map_patches(stack, 8, missing, weights=found.mapping.weights, n_found=1)[:, :, 0]
+    np.testing.assert_allclose(model.restore(halftone), expected, atol=1e-4)
+
+
+def test_views_are_scaled():
+    damaged = [degrade.floyd_steinberg(image) for image in CLEAN]
+    restored = [degrade.blur(image, 1.0)[:, :, None] / np.float32(255) for image in CLEAN]
+    clear = [degrade.blur(image, 1.5)[:, :, None] / np.float32(255) for image in CLEAN]
+    pairs = RefinementPairs(damaged, CLEAN, restored, clear, 6, random_state=0)
+    X, y = pairs.take_pairs(20_000)
+    found = [np.sqrt(np.square(part).mean()) for part in np.split(X, 3, axis=1)]
+    np.testing.assert_allclose(found, DEVIATIONS, rtol=0.05)
+    assert y.shape == (20_000, 36)
+
+
+@pytest.mark.parametrize("value", [0, 77, 255])
+def test_a_constant_picture_stays(model, colour, value):
+    for shape in ((30, 17), (3, 50), (1, 1)):
+        image = np.full(shape, value, np.uint8)
+        np.testing.assert_array_equal(model.restore(image), image)
+        image = np.full((*shape, 3), value, np.uint8)
+        np.testing.assert_array_equal(colour.restore(image), image)
+
+
+def test_colour(model, colour):
+    image = degrade.floyd_steinberg(COLOUR)
+    restored = model.restore(image)
+    for k in range(3):
+        np.testing.assert_array_equal(restored[:, :, k], model.restore(image[:, :, k]))
+    damaged = degrade.gaussian_noise(COLOUR, 0.1, random_state=1)
+    assert psnr(COLOUR, colour.restore(damaged)) > psnr(COLOUR, first_only(colour).restore(damaged))
+
+
+def test_dtypes_and_threads(model):
+    image = degrade.floyd_steinberg(CAMERA)[:40, :41]
+    expected = model.restore(image)
+    np.testing.assert_array_equal(model.restore(image > 0), expected)
+    deep = model.restore((image > 0).astype(np.uint16) * 65535)
+    assert deep.dtype == np.uint16
+    np.testing.assert_allclose(deep / 65535, expected / 255, atol=0.51 / 255)
+    for n_threads in (1, 2):
+        alone = copy.copy(model).set_params(n_threads=n_threads)
+        np.testing.assert_array_equal(alone.restore(image), expected)
+
+
+def test_save_and_load(model, colour, tmp_path):
+    for restorer, image in ((model, CAMERA[:50, :60]), (colour, COLOUR[:30])):
+        restorer.save(tmp_path / "model")
+        loaded = td.load(tmp_path / "model")
+        np.testing.assert_array_equal(loaded.restore(image), restorer.restore(image))
+        assert loaded.get_params() == restorer.get_params()
+    first_only(model).save(tmp_path / "model")
+    assert td.load(tmp_path / "model").refine is None  # a file says what there is
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        (lambda found: setattr(found, "scales", found.scales[:2]), "its scales must be positive"),
+        (lambda found: setattr(found, "scales", -found.scales), "its scales must be positive"),
+        (lambda found: setattr(found.mapping, "coef", found.mapping.coef.T), "its arrays do not fit each other"),
+        (lambda found: setattr(found.mapping, "weights", 0 * found.mapping.weights), "must be positive"),
+        (lambda found: setattr(found, "sigma", -1.0), "refine must be a positive number"),
+    ],
+)
+def test_a_file_that_does_not_fit(model, tmp_path, change, message):
+    wrong = copy.deepcopy(model)
+    change(wrong.refinement_)
+    wrong.save(tmp_path / "model")
+    with pytest.raises(td.ModelFileError, match=message):
+        td.load(tmp_path / "model")
+
+
+@pytest.mark.parametrize("last", [5, 35])
+def test_interrupted_and_resumed(tmp_path, last):
+    """In the first part, or in the second: what was learned is left, and the same call ends with the same bits."""
+    seen = []
+
+    def stop(progress):
+        seen.append(progress.n_iter)
+        if len(seen) == last:
+            raise KeyboardInterrupt
+
+    settings = {"lambda1": 0.5, "refine": 0.02, "max_iter": 20, "random_state": 0}
+    image = CAMERA[:60, :70]
+    whole = td.ImageRestorer(6, 20, **settings).fit([image], degrade=degrade.floyd_steinberg)
+    broken = td.ImageRestorer(6, 20, checkpoint=str(tmp_path / "state"), callbacks=stop, **settings)
+    with pytest.raises(KeyboardInterrupt):
+        broken.fit([image], degrade=degrade.floyd_steinberg)
+    assert broken.n_iter_ == last
+    assert (broken.refinement_ is None) == (last < 20)
+    assert broken.restore(image).shape == image.shape
+    seen.clear()
+    resumed = td.ImageRestorer(
+        6, 20, checkpoint=str(tmp_path / "state"), callbacks=[lambda p: seen.append(0)], **settings
+    )
+    resumed.fit([image], degrade=degrade.floyd_steinberg)
+    assert len(seen) == 41 - last  # the batch whose callback has raised comes again
+    np.testing.assert_array_equal(resumed.restore(image), whole.restore(image))
+
+
+def test_progress(model):
+    seen = []
+    model.restore(CAMERA[:60, :60], stride=4, report=lambda *numbers: seen.append(numbers))
+    assert [done == total for done, total in seen].count(True) == 3  # restored, artefacts removed, refined
+
+
+def test_verbose(capsys):
+    td.ImageRestorer(6, 20, refine=0.02, max_iter=5, verbose=1).fit(
+        [CAMERA[:40, :40]] * 2, degrade=degrade.floyd_steinberg
+    )
+    assert "2/2 pictures restored" in capsys.readouterr().err
