@@ -42,6 +42,18 @@ def done(tmp_path_factory):
             patch.setattr(room, {"kodak": "KODAK", "classic12": "CLASSICAL"}.get(name, "HALFTONES"), digests)
         arguments = ["--data", str(folder / "data"), "--output", str(folder / "out"), "--threads", "1", *SMALL]
         assert cli.main(["reproduce", "halftoning", *arguments]) == 0
+        ours = [
+            *arguments,
+            "--recipe",
+            "ours",
+            "--restoration",
+            "0.3",
+            "--denoise",
+            "0",
+            "--output",
+            str(folder / "ours"),
+        ]
+        assert cli.main(["reproduce", "halftoning", *ours]) == 0
         before = (folder / "out" / "record.json").read_text()
         patch.setattr(halftoning, "train", None)
         assert cli.main(["reproduce", "halftoning", *arguments]) == 0  # nothing is done twice
@@ -62,6 +74,20 @@ def test_record(done):
         assert run["settings"]["pictures"] == "validation"
     assert record["training"][0]["batches"] == np.ceil(0.5 * 24 * 36 * 38 / 200)
     assert record["seconds"] > 0
+
+
+def test_ours(done):
+    folder = done[0].parent / "ours"
+    record = json.loads((folder / "record.json").read_text())
+    assert record["settings"]["refine"] == record["training"][0]["settings"]["refine"] == 0.02
+    assert record["training"][0]["batches"] == 2 * np.ceil(0.5 * 24 * 36 * 38 / 200)
+    assert "artefacts of 0.02 removed between" in (folder / "table.md").read_text()
+    model = td.load(folder / "models" / "restorer.safetensors")
+    assert (model.refine, model.overlap, model.n_components) == (0.02, "weighted", 20)
+    assert halftoning.RECIPES["ours"].size == 1000
+    name = "boat"
+    found = model.restore(read(folder / "pictures" / f"{name}-halftone.png"))
+    np.testing.assert_array_equal(read(folder / "pictures" / f"{name}-restored.png"), found)
 
 
 @pytest.mark.parametrize(("number", "kind"), [(0, "restored"), (1, "denoised")])

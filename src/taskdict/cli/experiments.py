@@ -160,7 +160,7 @@ def add_halftoning(experiments: Any) -> None:
         type=penalty,
         nargs="+",
         metavar="X",
-        help="deviations of artefacts to choose from (default: 0.005 … 0.02; 0: none)",
+        help="deviations of artefacts to choose from (default: 0.005 … 0.03; 0: none)",
     )
     halftoning.add_argument("--stride", type=positive, metavar="N", help="pixels between patches (default: 1)")
     halftoning.add_argument("--seed", type=natural, metavar="N", help="seed of all random choices (default: 0)")

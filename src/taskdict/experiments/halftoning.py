@@ -30,7 +30,7 @@ PAPER = {  # PSNR in dB, by picture
     "SA-DCT": (32.4, 28.6, 27.8, 33.0, 27.0, 30.1, 30.2, 29.8, 30.3, 28.5, 26.2, 27.6),
     "the paper": (33.0, 29.6, 28.1, 33.0, 26.6, 30.2, 30.5, 29.9, 30.4, 29.0, 26.2, 28.0),
 }
-DENOISE = (0.005, 0.01, 0.015, 0.02)  # deviations of the artefacts to choose from
+DENOISE = (0.005, 0.01, 0.015, 0.02, 0.025, 0.03)  # deviations of the artefacts to choose from
 RESTORATION = tuple(round(0.4 + 0.05 * k, 2) for k in range(9))  # λ1 to choose from, the paper's
 
 LOADERS = {
