@@ -171,8 +171,12 @@ def test_interrupted_and_resumed(tmp_path, last):
 
 def test_progress(model):
     seen = []
-    model.restore(CAMERA[:60, :60], stride=4, report=lambda *numbers: seen.append(numbers))
-    assert [done == total for done, total in seen].count(True) == 3  # restored, artefacts removed, refined
+    image = degrade.floyd_steinberg(COLOUR[:60, :60])
+    model.restore(image, stride=4, denoise=0.01, report=lambda *numbers: seen.append(numbers))
+    each = 3 * 14**2
+    assert {total for _, total in seen} == {8 * each}  # first; artefacts and the rest, three times; artefacts again
+    assert [done for done, _ in seen] == sorted({done for done, _ in seen})
+    assert seen[-1] == (8 * each, 8 * each)
 
 
 def test_verbose(capsys):

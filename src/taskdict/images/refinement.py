@@ -10,21 +10,17 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskdict import storage
+from taskdict._validation import check_penalty
 from taskdict.images.mapping import PatchMapping
 from taskdict.images.noise import PATCH as DENOISED
 from taskdict.images.noise import denoise
 from taskdict.images.patches import PatchPairs, map_patches
 from taskdict.images.pixels import Floats, to_unit
+from taskdict.images.progress import Report, silent
 
 DEVIATIONS = (1.4, 1.1, 0.22)  # of the numbers of the three views of a patch
 LAMBDA1 = 0.15  # times the side of a patch
 TO_SCALE = 20_000  # patches that show how large the numbers of the views are
-
-Report = Callable[[int, int], None]
-
-
-def silent(done: int, total: int) -> None:
-    """Report nothing."""
 
 
 @dataclass
@@ -73,10 +69,10 @@ class Refinement:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: storage.Arrays, sigma: float, patch_size: int, channels: int) -> Self:
+    def from_arrays(cls, arrays: storage.Arrays, sigma: float, lambda1: float, patch_size: int, channels: int) -> Self:
         """Return what `arrays` was made from; raises ValueError or KeyError if they do not fit."""
         D, W, weights, scales = (arrays[f"refine {name}"] for name in ("D", "W", "weights", "scales"))
-        mapping = PatchMapping(D, W, weights, LAMBDA1 * patch_size)
+        mapping = PatchMapping(D, W, weights, check_penalty("lambda1", lambda1))
         mapping.check(patch_size, 3 * channels, channels)
         if scales.shape != (3,) or scales.dtype != np.float32 or not (np.isfinite(scales) & (scales > 0)).all():
             raise ValueError("its scales must be positive")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import numbers
 import os
-import sys
 from collections.abc import Callable, Sequence
 from typing import Any, Self
 
@@ -26,13 +25,12 @@ from taskdict.images.examples import damaged_and_clean
 from taskdict.images.mapping import PatchMapping
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
+from taskdict.images.progress import Report, Steps, shown, silent
 from taskdict.images.refinement import (
     LAMBDA1,
     Refinement,
     RefinementPairs,
-    Report,
     pictures_to_refine,
-    silent,
     without_artefacts,
 )
 from taskdict.initialisation import learn_dictionary
@@ -317,8 +315,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             see :func:`taskdict.images.denoise`; but a quarter of what that takes away is kept, since artefacts are
             not alone in it.
         report : callable
-            Called now and then with the number of patches that are done, and of all; again for each step of
-            `refine`, and for `denoise`.
+            Called now and then with the number of patches that are done, and of all. With `refine` and `denoise`,
+            patches are gone through several times, and count each time.
 
         Returns
         -------
@@ -339,6 +337,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
                 f"image has {picture.shape[2]} channels, but the model has learned from pictures with {self.channels_}."
             )
         self._check_parameters()
+        groups = picture.shape[2] // self.channels_
+        report = Steps(report, 1 + 2 * groups * (self.refinement_ is not None) + (denoise is not None))
         values = self._restored(picture, lambda1, stride, report)
         if self.refinement_ is not None:
             self._refine(picture, values, self.refinement_, stride, report)
@@ -397,20 +397,17 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         check_is_fitted(self)
         self._check_parameters()
         arrays, refined = {"D": self.components_, "W": self.coef_, "weights": self.weights_}, self.refinement_
+        document: dict[str, Any] = {"channels": self.channels_, "n_iter": self.n_iter_}
         if refined is not None:
             arrays.update(refined.arrays())
+            document["refine lambda1"] = refined.mapping.lambda1
         own = written(
             self,
             patch_size=len(self.weights_),
             n_components=len(self.components_),
             refine=None if refined is None else refined.sigma,
         )
-        storage.write(
-            path,
-            type(self).__name__,
-            arrays,
-            {"parameters": own, "channels": self.channels_, "n_iter": self.n_iter_},
-        )
+        storage.write(path, type(self).__name__, arrays, {"parameters": own, **document})
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
@@ -425,11 +422,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             raise ValueError("its weights and counts must be positive")
         model.refinement_ = None
         if model.refine is not None:
-            model.refinement_ = Refinement.from_arrays(arrays, model.refine, model.patch_size, channels)
+            lambda1 = document["refine lambda1"]
+            model.refinement_ = Refinement.from_arrays(arrays, model.refine, lambda1, model.patch_size, channels)
         model.channels_, model.n_iter_, model.history_ = channels, n_iter, {"objective": []}
         return model
-
-
-def shown(done: int, total: int) -> None:
-    """Show how many of the examples have been restored."""
-    print(f"\r{done}/{total} pictures restored", end="\n" if done == total else "", file=sys.stderr, flush=True)
