@@ -184,3 +184,9 @@ def test_verbose(capsys):
         [CAMERA[:40, :40]] * 2, degrade=degrade.floyd_steinberg
     )
     assert "2/2 pictures restored" in capsys.readouterr().err
+
+
+def test_a_callback_ends_it():
+    restorer = td.ImageRestorer(6, 20, refine=0.02, max_iter=20, random_state=0, callbacks=lambda p: p.n_iter == 7)
+    restorer.fit([CAMERA[:60, :70]], degrade=degrade.floyd_steinberg)
+    assert (restorer.n_iter_, restorer.refinement_) == (7, None)

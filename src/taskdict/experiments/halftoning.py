@@ -21,6 +21,7 @@ from taskdict.experiments.runs import Json, Report, Run, Runner, keep_record
 from taskdict.images import ImageRestorer, degrade
 from taskdict.images.files import Picture, write_picture
 from taskdict.loading import load
+from taskdict.progress import Progress
 
 VALIDATION = ("house", "peppers", "cameraman", "lena")
 PAPER = {  # PSNR in dB, by picture
@@ -167,6 +168,12 @@ def work(run: Run, checkpoint: Path, n_threads: int, report: Report) -> Json:
 
 def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads: int, report: Report) -> ImageRestorer:
     """Learn from the halftones of pictures."""
+    n_parts, width = 1 if settings.get("refine") is None else 2, settings["patch_size"] ** 2
+
+    def tell(progress: Progress) -> None:
+        before = 0 if progress.model.n_features_in_ == width else progress.max_iter or 0
+        report(before + progress.n_iter, n_parts * (progress.max_iter or 0))
+
     model = ImageRestorer(
         settings["patch_size"],
         settings["size"],
@@ -176,7 +183,7 @@ def train(settings: Json, clean: list[NDArray[Any]], checkpoint: Path, n_threads
         checkpoint=str(checkpoint),
         random_state=settings["seed"],
         n_threads=n_threads,
-        callbacks=lambda progress: report(progress.n_iter, progress.max_iter),
+        callbacks=tell,
     )
     model.fit(clean, degrade=degrade.floyd_steinberg)
     return model

@@ -97,7 +97,8 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         With 1 or more, a line on standard error shows the progress of `fit`.
     callbacks : callable, list of callables or None, default=None
         Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True. Its model is
-        a :class:`taskdict.TaskDrivenRegressor` of patches.
+        a :class:`taskdict.TaskDrivenRegressor` of patches; with `refine` there are two of them, and each counts its own
+        batches.
 
     Attributes
     ----------
@@ -199,7 +200,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             checkpoint=self.checkpoint,
         )
         self.weights_ = self._weighed(self._mapping(), pairs).weights
-        if self.refine is not None:
+        if self.refine is not None and self.n_iter_ == max_iter:  # no callback has ended it
             self._learn_to_refine(damaged, clean, max_iter, self.refine)
         return self
 
