@@ -154,3 +154,11 @@ def test_reports():
     seen = []
     map_patches(np.zeros((20, 20, 1)), 5, same, at_once=64, report=lambda done, total: seen.append((done, total)))
     assert seen == [(64, 256), (128, 256), (192, 256), (256, 256)]
+
+
+def test_other_channels_than_those_of_the_picture():
+    image = np.random.default_rng(0).random((12, 13, 1), np.float32)
+    found = map_patches(image, 4, lambda patches: np.repeat(patches, 3, axis=1), n_found=3)
+    np.testing.assert_allclose(found, np.repeat(image, 3, axis=2), atol=1e-6)
+    with pytest.raises(ValueError, match="n_found is for patches of all channels together"):
+        map_patches(image, 4, lambda patches: patches, n_found=3, one_by_one=True)

@@ -1,13 +1,16 @@
 """The second look of a restorer at what it has restored."""
 
 import copy
+import pickle
 
 import numpy as np
 import pytest
+from PIL import Image
 from skimage import data as pictures
 from skimage.metrics import peak_signal_noise_ratio as psnr
 
 import taskdict as td
+from taskdict import cli
 from taskdict.images import degrade
 from taskdict.images.patches import map_patches
 from taskdict.images.refinement import DEVIATIONS, RefinementPairs
@@ -47,10 +50,17 @@ def test_it_is_better(model):
 
 def test_the_first_part_is_what_it_is_without(model):
     once = td.ImageRestorer(8, 80, **SETTINGS).fit(CLEAN, degrade=degrade.floyd_steinberg)
-    np.testing.assert_array_equal(once.components_, model.components_)
+    for name in ("components_", "coef_", "weights_"):
+        np.testing.assert_array_equal(getattr(once, name), getattr(model, name))
     assert (once.n_iter_, model.n_iter_) == (300, 600)
     assert len(model.history_["objective"]) == 600
     assert once.refinement_ is None
+    assert list(once.history_) == list(model.history_)
+
+
+def test_fitted_again_without(model):
+    again = copy.copy(model).set_params(refine=None, max_iter=5).fit(CLEAN[:1], degrade=degrade.floyd_steinberg)
+    assert again.refinement_ is None
 
 
 def test_what_it_is(model):
@@ -77,6 +87,8 @@ def test_views_are_scaled():
     restored = [degrade.blur(image, 1.0)[:, :, None] / np.float32(255) for image in CLEAN]
     clear = [degrade.blur(image, 1.5)[:, :, None] / np.float32(255) for image in CLEAN]
     pairs = RefinementPairs(damaged, CLEAN, restored, clear, 6, random_state=0)
+    other = RefinementPairs(damaged, CLEAN, restored, clear, 6, random_state=1)
+    np.testing.assert_array_equal(pairs.scales, other.scales)  # whatever the order is
     X, y = pairs.take_pairs(20_000)
     found = [np.sqrt(np.square(part).mean()) for part in np.split(X, 3, axis=1)]
     np.testing.assert_allclose(found, DEVIATIONS, rtol=0.05)
@@ -131,6 +143,9 @@ def test_save_and_load(model, colour, tmp_path):
         (lambda found: setattr(found.mapping, "coef", found.mapping.coef.T), "its arrays do not fit each other"),
         (lambda found: setattr(found.mapping, "weights", 0 * found.mapping.weights), "must be positive"),
         (lambda found: setattr(found, "sigma", -1.0), "refine must be a positive number"),
+        (lambda found: setattr(found, "sigma", 5.0), "refine must be below 1"),
+        (lambda found: setattr(found.mapping, "lambda1", -1.0), "lambda1 must be"),
+        (lambda found: setattr(found.mapping, "components", found.mapping.components[1:]), "do not fit each other"),
     ],
 )
 def test_a_file_that_does_not_fit(model, tmp_path, change, message):
@@ -142,7 +157,8 @@ def test_a_file_that_does_not_fit(model, tmp_path, change, message):
 
 
 @pytest.mark.parametrize("last", [5, 35])
-def test_interrupted_and_resumed(tmp_path, last):
+@pytest.mark.parametrize("seed", [0, None])
+def test_interrupted_and_resumed(tmp_path, last, seed):
     """In the first part, or in the second: what was learned is left, and the same call ends with the same bits."""
     seen = []
 
@@ -151,9 +167,8 @@ def test_interrupted_and_resumed(tmp_path, last):
         if len(seen) == last:
             raise KeyboardInterrupt
 
-    settings = {"lambda1": 0.5, "refine": 0.02, "max_iter": 20, "random_state": 0}
+    settings = {"lambda1": 0.5, "refine": 0.02, "max_iter": 20, "random_state": seed}
     image = CAMERA[:60, :70]
-    whole = td.ImageRestorer(6, 20, **settings).fit([image], degrade=degrade.floyd_steinberg)
     broken = td.ImageRestorer(6, 20, checkpoint=str(tmp_path / "state"), callbacks=stop, **settings)
     with pytest.raises(KeyboardInterrupt):
         broken.fit([image], degrade=degrade.floyd_steinberg)
@@ -166,7 +181,12 @@ def test_interrupted_and_resumed(tmp_path, last):
     )
     resumed.fit([image], degrade=degrade.floyd_steinberg)
     assert len(seen) == 41 - last  # the batch whose callback has raised comes again
-    np.testing.assert_array_equal(resumed.restore(image), whole.restore(image))
+    if seed is not None:
+        whole = td.ImageRestorer(6, 20, **settings).fit([image], degrade=degrade.floyd_steinberg)
+        np.testing.assert_array_equal(resumed.restore(image), whole.restore(image))
+    (tmp_path / "state").unlink()
+    with pytest.raises(ValueError, match=r"is not there, but .*state.refine' is, of another training"):
+        resumed.fit([image], degrade=degrade.floyd_steinberg)
 
 
 def test_progress(model):
@@ -183,10 +203,28 @@ def test_verbose(capsys):
     td.ImageRestorer(6, 20, refine=0.02, max_iter=5, verbose=1).fit(
         [CAMERA[:40, :40]] * 2, degrade=degrade.floyd_steinberg
     )
-    assert "2/2 pictures restored" in capsys.readouterr().err
+    assert "\n2 pictures restored\n" in capsys.readouterr().err
 
 
 def test_a_callback_ends_it():
     restorer = td.ImageRestorer(6, 20, refine=0.02, max_iter=20, random_state=0, callbacks=lambda p: p.n_iter == 7)
     restorer.fit([CAMERA[:60, :70]], degrade=degrade.floyd_steinberg)
     assert (restorer.n_iter_, restorer.refinement_) == (7, None)
+
+
+def test_super_resolution():
+    restorer = td.ImageRestorer(6, 20, lambda1=0.02, refine=0.01, upscale=2, max_iter=20, random_state=0)
+    restorer.fit([CAMERA], degrade=degrade.downsample)
+    assert restorer.restore(CAMERA[:20, :25]).shape == (40, 50)
+    assert pickle.loads(pickle.dumps(restorer)).restore(CAMERA[:20, :25]).shape == (40, 50)
+
+
+def test_command_line(tmp_path, capsys):
+    """Nothing but the model is left, and nothing else is lost."""
+    Image.fromarray(CAMERA[:60, :60]).save(tmp_path / "model.training.png")
+    numbers = ["--patch-size", "6", "--atoms", "20", "--iterations", "10", "--refine", "0.02"]
+    model, picture = str(tmp_path / "model"), str(tmp_path / "model.training.png")
+    assert cli.main(["train-restorer", model, picture, "--kind", "floyd-steinberg", *numbers]) == 0
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["model", "model.training.png"]
+    assert td.load(model).refine == 0.02
+    assert cli.main(["restore", picture, str(tmp_path / "out.png"), "--model", model]) == 0

@@ -129,6 +129,7 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     """Run ``taskdict train-restorer``."""
     from taskdict.images import ImageRestorer
     from taskdict.images.files import read_picture
+    from taskdict.images.refinement import refinement_checkpoint
 
     if not options.model.absolute().parent.is_dir() or options.model.is_dir():
         raise ValueError(f"{str(options.model)!r} must be the name of a file in a folder that exists.")
@@ -149,7 +150,7 @@ def run_train_restorer(options: argparse.Namespace) -> None:
         options.patch_size,
         options.atoms,
         lambda1=options.lambda1,
-        refine=options.refine,
+        refine=options.refine or None,
         upscale=options.upscale,
         n_passes=options.passes,
         max_iter=options.iterations,
@@ -162,8 +163,8 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     print(f"learning from {len(paths)} pictures; after a break, the same command goes on", flush=True)
     restorer.fit(images, degrade=None if options.kind is None else degradation(options))
     restorer.set_params(checkpoint=None).save(options.model)
-    for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
-        path.unlink()
+    for path in (checkpoint, refinement_checkpoint(checkpoint)):
+        Path(path).unlink(missing_ok=True)
     print(f"saved {options.model}: taskdict restore PICTURE OUTPUT --model {options.model}")
 
 

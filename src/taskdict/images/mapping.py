@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from taskdict._native import Encoder, decode
+from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.images.pixels import Floats
 
 LEAST_WEIGHT = 1e-3  # of the largest
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class PatchMapping:
     """x to Wα, where α is the code of x on D; with the weights of the places of a patch in an average."""
 
@@ -25,7 +25,7 @@ class PatchMapping:
     lambda2: float = 0.0
 
     @classmethod
-    def of(cls, regressor: Any, patch_size: int) -> PatchMapping:
+    def of(cls, regressor: TaskDrivenRegressor, patch_size: int) -> PatchMapping:
         """Return what a regressor has learned, with weights that are all the same."""
         D, W = (np.ascontiguousarray(array, np.float32) for array in (regressor.components_, regressor.coef_))
         return cls(D, W, np.ones((patch_size, patch_size), np.float32), regressor.lambda1, regressor.lambda2)
@@ -62,10 +62,10 @@ class PatchMapping:
         least = max(by_place.min(), np.finfo(np.float32).tiny)
         self.weights = np.maximum(np.square(least / np.maximum(by_place, least)), LEAST_WEIGHT).astype(np.float32)
 
-    def check(self, patch_size: int, channels: int, n_found: int) -> None:
+    def check(self, patch_size: int, channels: int, n_found: int, n_components: int) -> None:
         """Raise ValueError if the arrays are not those of a mapping of patches with so many channels."""
         D, W, area = self.components, self.coef, patch_size**2
-        shapes = D.ndim == 2 and D.shape[1] == channels * area and W.shape == (n_found * area, len(D))
+        shapes = D.shape == (n_components, channels * area) and W.shape == (n_found * area, n_components)
         if not shapes or self.weights.shape != (patch_size, patch_size):
             raise ValueError("its arrays do not fit each other")
         if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in (D, W, self.weights)):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
@@ -17,7 +18,8 @@ from taskdict.images.pixels import Floats, check_picture, from_unit
 
 PATCH = 8  # side
 BATCH = 512  # patches
-BATCHES = 200  # to learn from
+BATCHES = 200  # to learn from, at most
+PASSES = 20  # over the patches of a small picture, at most
 LEARN = 2.0  # λ1 in units of the noise, to learn with
 SHRINK = 3.5  # and to find the atoms of a patch with
 
@@ -99,16 +101,17 @@ def learned_atoms(
 ) -> Floats:
     """Return a dictionary of patches of the channels of a picture, learned from cosines on."""
     channels = [picture[:, :, k] for k in range(picture.shape[2])]
+    patches = PatchPairs(channels, channels, patch_size, random_state=random_state)
     learner = DictionaryLearning(
         n_components,
         lambda1=LEARN * sigma,
         dictionary_init=cosines(patch_size, n_components),
         batch_size=BATCH,
-        max_iter=BATCHES,
+        max_iter=min(BATCHES, math.ceil(PASSES * patches.n_signals / BATCH)),
         random_state=0,
         n_threads=n_threads,
     )
-    learner.fit(PatchPairs(channels, channels, patch_size, random_state=random_state))
+    learner.fit(patches)
     return np.ascontiguousarray(learner.components_, np.float32)
 
 

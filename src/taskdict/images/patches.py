@@ -118,6 +118,11 @@ class PatchPairs(Stream):
         """Return whether the seed and the number of patches are the same."""
         return state is not None and (state.get("seed"), state.get("n_signals")) == (self._order.seed, self.n_signals)
 
+    @property
+    def seed(self) -> int:
+        """Return the seed of the order."""
+        return self._order.seed
+
     def state(self) -> State:
         """Return the seed, and how many patches have been given."""
         return {"kind": "patches", "n_signals": self.n_signals, "seed": self._order.seed, "position": self._position}
@@ -211,6 +216,8 @@ def map_patches(
     """
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
+    if one_by_one and n_found is not None:
+        raise ValueError("n_found is for patches of all channels together, not one by one.")
     height, width, channels = image.shape
     if min(height, width) < size:
         image = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
@@ -223,7 +230,7 @@ def map_patches(
         def told(done: int, total: int, before: int = first // step) -> None:
             report(before * total + done, channels // step * total)
 
-        _map_part(image[part], size, function, stride, shares, at_once, told, result[part])
+        _map_part(image[part], size, function, stride, shares, at_once, told, result[part] if one_by_one else result)
     return result[:height, :width]
 
 

@@ -26,5 +26,11 @@ class Steps:
 
 
 def shown(done: int, total: int) -> None:
-    """Show how many of the examples have been restored."""
-    print(f"\r{done}/{total} pictures restored", end="\n" if done == total else "", file=sys.stderr, flush=True)
+    """Show how many of the examples have been restored, on standard error if there is one."""
+    file, last = sys.stderr, done == total
+    if file is None or file.closed:
+        return
+    if file.isatty():
+        print(f"\r{done}/{total} pictures restored", end="\n" if last else "", file=file, flush=True)
+    elif last:
+        print(f"{total} pictures restored", file=file, flush=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self
@@ -21,9 +22,11 @@ from taskdict.images.progress import Report, silent
 DEVIATIONS = (1.4, 1.1, 0.22)  # of the numbers of the three views of a patch
 LAMBDA1 = 0.15  # times the side of a patch
 TO_SCALE = 20_000  # patches that show how large the numbers of the views are
+AT_ONCE = 2_000  # of them
+LEAST = 1e-6  # deviation that is told from none
 
 
-@dataclass
+@dataclass(eq=False, repr=False)
 class Refinement:
     """What maps three views of a patch to what its denoised view is short of.
 
@@ -69,11 +72,13 @@ class Refinement:
         }
 
     @classmethod
-    def from_arrays(cls, arrays: storage.Arrays, sigma: float, lambda1: float, patch_size: int, channels: int) -> Self:
+    def from_arrays(
+        cls, arrays: storage.Arrays, sigma: float, lambda1: float, patch_size: int, channels: int, n_components: int
+    ) -> Self:
         """Return what `arrays` was made from; raises ValueError or KeyError if they do not fit."""
         D, W, weights, scales = (arrays[f"refine {name}"] for name in ("D", "W", "weights", "scales"))
         mapping = PatchMapping(D, W, weights, check_penalty("lambda1", lambda1))
-        mapping.check(patch_size, 3 * channels, channels)
+        mapping.check(patch_size, 3 * channels, channels, n_components)
         if scales.shape != (3,) or scales.dtype != np.float32 or not (np.isfinite(scales) & (scales > 0)).all():
             raise ValueError("its scales must be positive")
         return cls(sigma, scales, mapping)
@@ -124,14 +129,23 @@ class RefinementPairs(PatchPairs):
             (second, bad, first, good) for (bad, good), first, second in zip(self._pairs, restored, clear, strict=True)
         ]
         self.scales = np.ones(3, np.float32)
-        parts = np.split(self._patches(self._order.rows(0, TO_SCALE))[0], 3, axis=1)
-        deviations = [max(float(np.sqrt(np.square(part).mean())), 1e-6) for part in parts]
-        self.scales = np.asarray(np.divide(DEVIATIONS, deviations), np.float32)
+        squares = np.zeros(3)
+        some = np.unique(np.linspace(0, self.n_signals - 1, TO_SCALE).astype(np.int64))  # whatever the order is
+        for k in range(0, len(some), AT_ONCE):
+            unscaled, _ = self._patches(some[k : k + AT_ONCE])
+            squares += np.square(unscaled).reshape(len(unscaled), 3, -1).sum(axis=(0, 2), dtype=np.float64)
+        numbers = len(some) * self.patch_size**2 * self.n_channels
+        self.scales = (DEVIATIONS / np.maximum(np.sqrt(squares / numbers), LEAST)).astype(np.float32)
 
     def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return signals and targets of these numbers."""
         *views, clean = self._cut(chosen, self._views)
         return signals(views, self.scales), (clean - views[0]).reshape(len(clean), -1)
+
+
+def refinement_checkpoint(checkpoint: str | os.PathLike[str]) -> str:
+    """Return the file that the training of a refinement is kept in, beside that of the first mapping."""
+    return f"{os.fspath(checkpoint)}.refine"
 
 
 def pictures_to_refine(

@@ -31,6 +31,7 @@ from taskdict.images.refinement import (
     Refinement,
     RefinementPairs,
     pictures_to_refine,
+    refinement_checkpoint,
     without_artefacts,
 )
 from taskdict.initialisation import learn_dictionary
@@ -72,9 +73,10 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     refine : float or None, default=None
         If given, a second D and W look at what the first have restored: artefacts are removed from it as noise of this
         standard deviation, and patches of the result, with what it differs by from the damaged picture and from what
-        it was before, tell what is missing. As many atoms and batches as for the first. Learning takes twice as long
-        or more, and keeps two pictures of floats for each example in memory; restoring takes three times as long. On
-        halftones 0.02 brings 0.3 dB.
+        it was before, tell what is missing. As many atoms and batches as for the first, and the same `nu`; λ1 goes
+        with the size of what is seen, λ2 is zero. Learning takes twice as long or more, and keeps two pictures of
+        floats for each example in memory; restoring takes three times as long or more, since a dictionary is learned
+        from each picture, half a second for a small one. On halftones 0.02 brings 0.3 dB.
     upscale : int, default=1
         Damaged pictures are first made larger by this factor, by bicubic interpolation: 2 for super-resolution from
         half as many pixels along each side.
@@ -111,7 +113,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
     channels_ : int
         Channels of the pictures learned from. A model of one channel restores the channels of a picture one by one.
     refinement_ : object or None
-        What `refine` has learned.
+        What `refine` has learned, and `restore` uses; with None in its place, it does not take the second look.
     n_iter_ : int
         Number of batches learned from; those of `refine` count, too.
     history_ : dict
@@ -185,6 +187,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         self : ImageRestorer
         """
         self._check_parameters()
+        self._check_checkpoints()
         damaged, clean = damaged_and_clean(images, degrade, self.upscale)
         pairs = PatchPairs(damaged, clean, self.patch_size, random_state=self.random_state)
         max_iter = self.max_iter
@@ -199,9 +202,11 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             dictionary_init=self._first_dictionary(clean),
             checkpoint=self.checkpoint,
         )
-        self.weights_ = self._weighed(self._mapping(), pairs).weights
+        mapping = self._mapping()
+        self._weigh(mapping, pairs)
+        self.weights_ = mapping.weights
         if self.refine is not None and self.n_iter_ == max_iter:  # no callback has ended it
-            self._learn_to_refine(damaged, clean, max_iter, self.refine)
+            self._learn_to_refine(damaged, clean, max_iter, self.refine, pairs.seed)
         return self
 
     def _learn(self, pairs: PatchPairs, keep: Callable[[TaskDrivenRegressor, int], None], **named: Any) -> None:
@@ -231,37 +236,40 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         self.channels_, self.n_iter_, self.history_ = n_channels, regressor.n_iter_, regressor.history_
         self.refinement_: Refinement | None = None
 
-    def _learn_to_refine(self, damaged: list[Picture], clean: list[Picture], max_iter: int, sigma: float) -> None:
-        """Learn what the first mapping has missed."""
-        damaged, n_threads = [check_channels(picture) for picture in damaged], resolve_threads(self.n_threads)
+    def _learn_to_refine(
+        self, damaged: list[Picture], clean: list[Picture], max_iter: int, sigma: float, seed: int
+    ) -> None:
+        """Learn what the first mapping has missed, from patches in the order of a seed."""
+        useful = [k for k, picture in enumerate(damaged) if min(picture.shape[:2]) >= self.patch_size]
+        damaged, clean = [check_channels(damaged[k]) for k in useful], [clean[k] for k in useful]
+        n_threads = resolve_threads(self.n_threads)
 
         def restored_once(picture: Picture) -> Floats:
             return self._restored(picture, self.lambda1, 1, silent)
 
         report = shown if self.verbose else silent
         restored, clear = pictures_to_refine(damaged, restored_once, sigma, n_threads, report)
-        pairs = RefinementPairs(damaged, clean, restored, clear, self.patch_size, random_state=self.random_state)
-        before, objective = self.n_iter_, self.history_["objective"]
+        pairs = RefinementPairs(damaged, clean, restored, clear, self.patch_size, random_state=seed)
+        before, history = self.n_iter_, self.history_
 
         def keep(regressor: TaskDrivenRegressor, n_channels: int) -> None:
             self.refinement_ = Refinement(sigma, pairs.scales, PatchMapping.of(regressor, self.patch_size))
             self.n_iter_ = before + regressor.n_iter_
-            self.history_ = {"objective": [*objective, *regressor.history_["objective"]]}
+            self.history_ = {**history, "objective": [*history["objective"], *regressor.history_["objective"]]}
 
-        checkpoint = None if self.checkpoint is None else f"{os.fspath(self.checkpoint)}.refine"
+        checkpoint = None if self.checkpoint is None else refinement_checkpoint(self.checkpoint)
         self._learn(pairs, keep, lambda1=LAMBDA1 * self.patch_size, max_iter=max_iter, checkpoint=checkpoint)
         assert self.refinement_ is not None
-        self._weighed(self.refinement_.mapping, pairs)
+        self._weigh(self.refinement_.mapping, pairs)
 
     def _mapping(self) -> PatchMapping:
         """Return the first mapping."""
         return PatchMapping(self.components_, self.coef_, self.weights_, self.lambda1, self.lambda2)
 
-    def _weighed(self, mapping: PatchMapping, pairs: PatchPairs) -> PatchMapping:
-        """Return a mapping with weights of the places of a patch."""
+    def _weigh(self, mapping: PatchMapping, pairs: PatchPairs) -> None:
+        """Give the places of a patch their weights."""
         X, y = pairs.take_pairs(min(TO_WEIGH, pairs.n_signals))
         mapping.weigh(X, y, resolve_threads(self.n_threads))
-        return mapping
 
     def _first_dictionary(self, clean: list[Picture]) -> Floats | None:
         """Return atoms of clean patches, which do not know what damage adds, such as the pattern of a halftone.
@@ -288,8 +296,19 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             check_positive("n_passes", self.n_passes)
         if self.overlap not in ("weighted", "plain"):
             raise ValueError(f"overlap must be 'weighted' or 'plain', got {self.overlap!r}.")
-        if self.refine is not None:
-            check_positive("refine", self.refine)
+        if self.refine is not None and check_positive("refine", self.refine) >= 1:
+            raise ValueError(f"refine must be below 1, since values are from 0 to 1, got {self.refine!r}.")
+
+    def _check_checkpoints(self) -> None:
+        """Raise if the second checkpoint is of another training than the first, before anything is learned."""
+        if self.checkpoint is None or self.refine is None or os.path.exists(self.checkpoint):
+            return
+        second = refinement_checkpoint(self.checkpoint)
+        if os.path.exists(second):
+            raise ValueError(
+                f"checkpoint {os.fspath(self.checkpoint)!r} is not there, but {second!r} is, of another training: "
+                "remove it, or give another path."
+            )
 
     def restore(
         self,
@@ -416,14 +435,14 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         model = read(cls, document["parameters"])
         channels, n_iter = int(document["channels"]), int(document["n_iter"])
         model.components_, model.coef_, model.weights_ = (arrays[name] for name in ("D", "W", "weights"))
-        model._mapping().check(model.patch_size, channels, channels)
-        if len(model.components_) != model.n_components:
-            raise ValueError("its arrays do not fit each other")
+        model._mapping().check(model.patch_size, channels, channels, model.n_components)
         if n_iter < 0:
             raise ValueError("its weights and counts must be positive")
         model.refinement_ = None
         if model.refine is not None:
             lambda1 = document["refine lambda1"]
-            model.refinement_ = Refinement.from_arrays(arrays, model.refine, lambda1, model.patch_size, channels)
+            model.refinement_ = Refinement.from_arrays(
+                arrays, model.refine, lambda1, model.patch_size, channels, model.n_components
+            )
         model.channels_, model.n_iter_, model.history_ = channels, n_iter, {"objective": []}
         return model
