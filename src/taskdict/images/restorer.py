@@ -39,7 +39,6 @@ from taskdict.initialisation import learn_dictionary
 TO_START = 20_000  # clean patches that the first dictionary is learned from
 START = 0.005  # λ1 of that dictionary, times the side of a patch
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
-KEPT = 0.25  # of what the removal of artefacts takes away
 
 Picture = NDArray[Any]
 
@@ -332,8 +331,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
             Pixels between neighbouring patches, at most `patch_size`: 2 takes a quarter of the patches.
         denoise : float or None, default=None
             If given, artefacts that are left are removed as noise of this standard deviation, for values from 0 to 1,
-            see :func:`taskdict.images.denoise`; but a quarter of what that takes away is kept, since artefacts are
-            not alone in it.
+            see :func:`taskdict.images.denoise`.
         report : callable
             Called now and then with the number of patches that are done, and of all. With `refine` and `denoise`,
             patches are gone through several times, and count each time.
@@ -363,8 +361,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         if self.refinement_ is not None:
             self._refine(picture, values, self.refinement_, stride, report)
         if denoise is not None:
-            clear = without_artefacts(values, denoise, stride, resolve_threads(self.n_threads), report)
-            values = KEPT * values + (1 - KEPT) * clear
+            values = without_artefacts(values, denoise, stride, resolve_threads(self.n_threads), report)
         return from_unit(values[:, :, 0] if grey else values, dtype)
 
     def _restored(self, picture: Picture, lambda1: float, stride: int, report: Report) -> Floats:

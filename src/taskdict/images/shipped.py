@@ -13,7 +13,7 @@ def pretrained(kind: str = "floyd-steinberg") -> ImageRestorer:
     """Return a model that comes with the package.
 
     "floyd-steinberg" restores grey pictures from halftones of error diffusion: what ``taskdict reproduce halftoning
-    --recipe ours`` has learned from the 24 pictures of Kodak.
+    --recipe ours`` has learned from the 24 pictures of Kodak: a thousand atoms, and a second look (2.4 MB).
 
     Parameters
     ----------
