@@ -3,8 +3,8 @@
     python examples/restore_pictures.py [deblur|denoise|upscale] [picture.png]
 
 Needs scikit-image, for the photographs and the classical methods, and Pillow. The classical methods know what damaged
-the picture; taskdict has only seen examples. The free number of each, λ1 of taskdict, is the best of several for this
-very picture.
+the picture; taskdict has only seen examples. The free number of each, λ1 and `refine` of taskdict, is the best of
+several for this very picture.
 """
 
 import sys
@@ -38,7 +38,7 @@ def deblur() -> tuple:
             found = restoration.richardson_lucy(framed, kernel, num_iter=n)
             yield "Richardson-Lucy", found[margin:-margin, margin:-margin]
 
-    return both, classical, {"lambda1": 0.02}
+    return both, classical, {"lambda1": 0.02, "refine": 0.01}
 
 
 def denoise() -> tuple:
@@ -57,7 +57,7 @@ def denoise() -> tuple:
             )
         yield "td.images.denoise", td.images.denoise(image, NOISE)
 
-    return noisy, classical, {"lambda1": 0.2}
+    return noisy, classical, {"lambda1": 0.2, "refine": 0.04}
 
 
 def upscale() -> tuple:
@@ -67,7 +67,7 @@ def upscale() -> tuple:
         height, width = image.shape
         yield "bicubic", degrade.resize(image, 2 * height, 2 * width)
 
-    return lambda image, rng: degrade.downsample(image), classical, {"lambda1": 0.02, "upscale": 2}
+    return lambda image, rng: degrade.downsample(image), classical, {"lambda1": 0.02, "refine": 0.005, "upscale": 2}
 
 
 def main(kind: str = "denoise", path: str = "") -> None:
