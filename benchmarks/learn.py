@@ -9,7 +9,6 @@ are compared.
 from __future__ import annotations
 
 import argparse
-import contextlib
 import json
 import os
 import platform
@@ -75,23 +74,18 @@ def learn_ours(work: Work, X: np.ndarray, n_threads: int, seed: int, seconds: fl
     """Learn for some seconds; return (time, objective), the first point before the first batch is counted in."""
     kept: list[tuple[float, np.ndarray]] = []
 
-    class Enough(Exception):  # noqa: N818
-        pass
-
-    def keep(progress: td.Progress) -> None:
+    def keep(progress: td.Progress) -> bool:
         now = time.perf_counter() - start
         if not kept or progress.n_iter <= 20 or now > 1.03 * kept[-1][0]:
             kept.append((now, progress.model.components_))
-        if now > seconds:
-            raise Enough
+        return now > seconds
 
     model = td.DictionaryLearning(
         work.p, lambda1=work.lambda1, n_threads=n_threads, random_state=seed, max_iter=10**9, tol=0, callback=keep
     )
     time.sleep(0.3)  # the threads of the one before have gone to sleep
     start = time.perf_counter()
-    with contextlib.suppress(Enough):
-        model.fit(X)
+    model.fit(X)
     return [(at, work.objective(dictionary)) for at, dictionary in kept]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from abc import abstractmethod
 from typing import Any, Self
 
 import numpy as np
@@ -18,15 +19,14 @@ from taskdict.estimators._parameters import can_be_written, from_json, to_json
 from taskdict.streams import Stream
 
 
-# scikit-learn has no types, so its base classes are Any to mypy.
-class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
     """An estimator with atoms in `components_`, whose codes are its output, and which can be saved."""
 
     components_: NDArray[Any]
 
+    @abstractmethod
     def _coding(self) -> dict[str, Any]:
         """Return the arguments of `sparse_encode` that are parameters of the estimator."""
-        raise NotImplementedError
 
     def transform(self, X: Any) -> sp.csr_array:
         """Encode signals.

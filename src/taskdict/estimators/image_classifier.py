@@ -36,7 +36,7 @@ LEARNED = ("classifier_", "shape_", "background_", "directions_")
 DIRECTIONS = "directions"  # their name in files
 
 
-class ImageClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class ImageClassifier(ClassifierMixin, BaseEstimator):
     """Tell small pictures apart with a :class:`TaskDrivenClassifier` on their pixels.
 
     Pictures are centred and scaled to norm one, as the paper does with digits. The classifier learns from a stream of

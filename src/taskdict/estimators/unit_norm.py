@@ -14,7 +14,7 @@ from taskdict._normalise import unit_norm
 from taskdict._validation import check_flag
 
 
-class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):  # type: ignore[misc]
+class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
     """Subtract from each signal its own mean, then scale it to norm one.
 
     What the paper does to digits and image patches before anything else. There is nothing to fit: the first step of a

@@ -15,6 +15,7 @@ from taskdict._validation import check_count, check_positive
 from taskdict.estimators import DictionaryLearning
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit
+from taskdict.images.progress import Report, silent
 
 PATCH = 8  # side
 BATCH = 512  # patches
@@ -33,7 +34,7 @@ def denoise(
     stride: int = 1,
     random_state: Any = 0,
     n_threads: int | None = None,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Report = silent,
 ) -> NDArray[Any]:
     """Return a picture without the noise, by sparse codes on a dictionary that is learned from the picture.
 

@@ -11,6 +11,7 @@ from sklearn.utils import check_random_state
 
 from taskdict._validation import check_count
 from taskdict.images.pixels import Floats, check_picture, to_unit
+from taskdict.images.progress import Report, silent
 from taskdict.streams._base import State, Stream, check_state
 from taskdict.streams._stored import Order, Shuffled
 
@@ -182,7 +183,7 @@ def map_patches(
     one_by_one: bool = False,
     n_found: int | None = None,
     at_once: int = AT_ONCE,
-    report: Callable[[int, int], None] = lambda done, total: None,
+    report: Report = silent,
 ) -> Floats:
     """Return the average, at each pixel, of what a function makes of all patches that cover it.
 
@@ -241,7 +242,7 @@ def _map_part(
     stride: int,
     shares: Floats,
     at_once: int,
-    report: Callable[[int, int], None],
+    report: Report,
     result: Floats,
 ) -> None:
     """Write to `result` what :func:`map_patches` returns, for channels that the function gets together."""

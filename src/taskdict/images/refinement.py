@@ -16,7 +16,7 @@ from taskdict.images.mapping import PatchMapping
 from taskdict.images.noise import PATCH as DENOISED
 from taskdict.images.noise import denoise
 from taskdict.images.patches import PatchPairs, map_patches
-from taskdict.images.pixels import Floats, to_unit
+from taskdict.images.pixels import Floats
 from taskdict.images.progress import Report, silent
 
 DEVIATIONS = (1.4, 1.1, 0.22)  # of the numbers of the three views of a patch
@@ -40,7 +40,7 @@ class Refinement:
     mapping: PatchMapping
 
     def apply(
-        self, damaged: Floats, restored: Floats, *, stride: int, weighted: bool, n_threads: int, report: Report = silent
+        self, damaged: Floats, restored: Floats, *, stride: int, weighted: bool, n_threads: int, report: Report
     ) -> Floats:
         """Return a restored picture, of shape (height, width, channels), refined."""
         clear = without_artefacts(restored, self.sigma, stride, n_threads, report)
@@ -155,7 +155,7 @@ def pictures_to_refine(
     restored: list[Floats] = []
     clear: list[Floats] = []
     for k, picture in enumerate(damaged):
-        restored.append(restore(to_unit(picture)))
+        restored.append(restore(picture))
         clear.append(without_artefacts(restored[-1], sigma, 1, n_threads))
         report(k + 1, len(damaged))
     return restored, clear

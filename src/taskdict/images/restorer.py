@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import NDArray
 from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
@@ -21,7 +20,7 @@ from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
-from taskdict.images.examples import damaged_and_clean
+from taskdict.images.examples import Picture, damaged_and_clean
 from taskdict.images.mapping import PatchMapping
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
 from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
@@ -40,10 +39,8 @@ TO_START = 20_000  # clean patches that the first dictionary is learned from
 START = 0.005  # λ1 of that dictionary, times the side of a patch
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
 
-Picture = NDArray[Any]
 
-
-class ImageRestorer(BaseEstimator):  # type: ignore[misc]
+class ImageRestorer(BaseEstimator):
     """Restore pictures that were damaged in a way which need not be known, from examples (paper, Section 5.3).
 
     A patch x of a damaged picture has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the
@@ -75,7 +72,7 @@ class ImageRestorer(BaseEstimator):  # type: ignore[misc]
         it was before, tell what is missing. As many atoms and batches as for the first, and the same `nu`; λ1 goes
         with the size of what is seen, λ2 is zero. Learning takes twice as long or more, and keeps two pictures of
         floats for each example in memory; restoring takes three times as long or more, since a dictionary is learned
-        from each picture, half a second for a small one. On halftones 0.02 brings 0.3 dB.
+        from each picture, half a second for a small one. On halftones 0.02 brings 0.4 dB.
     upscale : int, default=1
         Damaged pictures are first made larger by this factor, by bicubic interpolation: 2 for super-resolution from
         half as many pixels along each side.

@@ -24,7 +24,7 @@ from taskdict.images.patches import check_channels, patches_at, positions, sprea
 AT_ONCE = 16_384  # patches
 
 
-class PatchVotingClassifier(ClassifierMixin, BaseEstimator):  # type: ignore[misc]
+class PatchVotingClassifier(ClassifierMixin, BaseEstimator):
     """Tell large pictures apart: a classifier of small patches learns, and a picture is what most of its patches are.
 
     Patches are drawn evenly: as many from each class, and as many from each picture of a class. None is stored.

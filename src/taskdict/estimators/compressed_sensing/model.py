@@ -26,7 +26,7 @@ AT_ONCE = 8192  # signals
 MAY_BE_ARRAYS = ("dictionary", "transform_init")
 
 
-class SensingModel(BaseEstimator):  # type: ignore[misc]
+class SensingModel(BaseEstimator):
     """What was learned is in `transform_`, `components_` and `coef_`."""
 
     n_measurements: Any

@@ -32,7 +32,7 @@ def _has_probabilities(model: Any) -> bool:
     )
 
 
-class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
+class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
     """Classification on sparse codes of the signals, with the dictionary tuned to it.
 
     A signal x has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; its score is Wα + b.
@@ -320,7 +320,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):  # type: ignore[misc]
         """
         return self._class_coding().decision(self._scores(X))
 
-    @available_if(_has_probabilities)  # type: ignore[untyped-decorator]
+    @available_if(_has_probabilities)
     def predict_proba(self, X: Any) -> NDArray[Any]:
         """Return probabilities of the classes.
 

@@ -46,7 +46,7 @@ class TaskModel(TaskParameters, DictionaryEstimator):
         return [self._training.scaling.outside(parameters) for parameters in self._training.state.chosen]
 
     @property
-    def components_(self) -> Floats:  # type: ignore[override]
+    def components_(self) -> Floats:  # type: ignore[override] # others store theirs
         """The atoms of all dictionaries, one after the other."""
         check_is_fitted(self)
         return np.concatenate([parameters.D for parameters in self._training.state.chosen])

@@ -19,7 +19,7 @@ from taskdict.losses import CodeLoss, Loss, SquaredLoss
 from taskdict.streams import Stream
 
 
-class TaskDrivenRegressor(RegressorMixin, TaskLearner):  # type: ignore[misc]
+class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     """Regression on sparse codes of the signals, with the dictionary tuned to it.
 
     A signal x has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the prediction is Wα + b.

@@ -68,7 +68,11 @@ class OneVsRest(ClassCoding):
     @property
     def selects(self) -> list[Select]:
         """The class of the model is +1."""
-        return [lambda y, k=k: (None, _signs(y == k)) for k in range(self.n_classes)]  # type: ignore[misc]
+
+        def select(k: int) -> Select:
+            return lambda y: (None, _signs(y == k))
+
+        return [select(k) for k in range(self.n_classes)]
 
     def decision(self, scores: Floats) -> Floats:
         """Return the scores."""
