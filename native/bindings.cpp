@@ -76,8 +76,9 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
             "__init__",
             [](Encoder<T>* self, Contiguous<T> atoms, double lambda1, double lambda2, bool positive, bool homotopy, bool sparse, int n_threads) {
                 const Parameters parameters = {lambda1, lambda2, positive, homotopy ? Method::homotopy : Method::active_set};
-                const nb::gil_scoped_release release;
-                new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads);
+                without_gil([&](Interrupt& interrupt) {
+                    new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads, interrupt);
+                });
             },
             nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
             nb::arg("n_threads"))
@@ -119,10 +120,8 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                  const Supports supports = supports_of(indptr, indices, encoder.atoms());
                  Growing<T> beta;
                  beta.extend(Index(g.shape(0)));
-                 {
-                     const nb::gil_scoped_release release;
-                     solve_adjoint(encoder, supports, factors.data(), g.data(), beta.data(), n_threads);
-                 }
+                 without_gil(
+                     [&](Interrupt& interrupt) { solve_adjoint(encoder, supports, factors.data(), g.data(), beta.data(), n_threads, interrupt); });
                  return hand_over(beta);
              })
         .def(
@@ -136,8 +135,7 @@ void bind(nb::module_& module, const char* encoder_name, const char* codes_name)
                 const Supports supports = supports_of(indptr, indices, encoder.atoms());
                 const CodeGradient<T> gradient = {values.data(), factors.data(), g.data(),    atoms.data(),
                                                   x.data(),      reconstruction, both.data(), in_atoms.data()};
-                const nb::gil_scoped_release release;
-                code_gradient(encoder, supports, gradient, n_threads);
+                without_gil([&](Interrupt& interrupt) { code_gradient(encoder, supports, gradient, n_threads, interrupt); });
             },
             nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("factors"), nb::arg("g"), nb::arg("atoms"), nb::arg("x"),
             nb::arg("reconstruction"), nb::arg("both").noconvert(), nb::arg("in_atoms").noconvert(), nb::arg("n_threads"));

@@ -6,6 +6,7 @@ import pytest
 import taskdict as td
 from helpers import DTYPES, HARD_CASES, random_problem
 from taskdict import _reference as reference
+from taskdict._native import Encoded, Encoder
 from taskdict.coding import encode_with_active_sets
 
 
@@ -49,29 +50,34 @@ def test_hard_cases(X, D, lambda1, lambda2, dtype):
     )
 
 
-@pytest.mark.parametrize("dtype", DTYPES)
-def test_singular_active_sets_get_the_solution_of_least_norm(dtype):
-    """With λ1 = 1e-8 and rank 3, the slow path leaves more than three active atoms."""
-    rng = np.random.default_rng(0)
-    X, D = (
-        rng.standard_normal((40, 8)).astype(dtype),
-        (rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8))).astype(dtype),
+def adjoint_of_all_atoms(D, g):
+    """Solve with all atoms active, and no inverse left from encoding."""
+    k, dtype = len(D), D.dtype
+    nothing = np.empty(0, dtype)
+    encoder = Encoder(D, lambda1=0.0, lambda2=0.0, positive=False, n_threads=1)
+    everything = Encoded(
+        values=np.ones(k, dtype),
+        indices=np.arange(k, dtype=np.int32),
+        indptr=np.array([0, k]),
+        status=np.zeros(1, np.uint8),
+        kkt=nothing,
+        n_steps=np.zeros(1, np.int32),
+        factors=np.zeros(k * (k + 1) // 2, dtype),
     )
-    codes, active_sets = encode_with_active_sets(X, D, lambda1=1e-8)
-    beta = active_sets.solve(np.ones(codes.nnz))
-    assert np.isfinite(beta).all()
-    singular = 0
-    for row in range(len(X)):
-        part = slice(codes.indptr[row], codes.indptr[row + 1])
-        A = D[codes.indices[part]].astype(np.float64)
-        M, k = A @ A.T, A.shape[0]
-        if k > 3:
-            singular += 1
-            expected = np.linalg.pinv(M, rcond=1e-5, hermitian=True) @ np.ones(k)
-            np.testing.assert_allclose(
-                beta[part], expected, atol=(1e-2 if dtype == np.float32 else 1e-6) * np.abs(expected).max()
-            )
-    assert singular > 0
+    return encoder.solve_adjoint(everything, g.astype(dtype))
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("p", "rank"), [(20, 3), (7, 1), (60, 59), (200, 150)])
+def test_singular_active_sets_get_the_solution_of_least_norm(dtype, p, rank):
+    rng = np.random.default_rng(0)
+    D = (rng.standard_normal((p, rank)) @ rng.standard_normal((rank, rank + 5)) / rank).astype(dtype)
+    M = D.astype(np.float64) @ D.T.astype(np.float64)
+    g = M @ rng.standard_normal(p) if rank > 50 else np.ones(p)  # rounding leads away from the span if that is large
+    beta = adjoint_of_all_atoms(D, g)
+    expected = np.linalg.pinv(M, rcond=1e-9 if dtype == np.float32 else 1e-12, hermitian=True) @ g.astype(dtype)
+    tolerance = (1e-2 if dtype == np.float32 else 1e-6) * np.abs(expected).max()
+    np.testing.assert_allclose(beta, expected, atol=tolerance)
 
 
 @pytest.mark.parametrize(

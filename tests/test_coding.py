@@ -1,5 +1,6 @@
 import subprocess
 import sys
+from fractions import Fraction
 
 import numpy as np
 import pytest
@@ -177,13 +178,101 @@ def test_limits_of_the_dtype_are_reported(dtype):
     assert violation.max() < 4 * np.sqrt(np.finfo(dtype).eps)
 
 
-def test_fallback_is_used_and_exact():
-    """Dependent atoms with λ2 = 0 are beyond the fast path; the report says who solved them."""
+def nearly_orthogonal(n, m, p, dtype, size=1e-10):
+    """Signals whose products with the atoms are smaller by `size` than their norms allow."""
     rng = np.random.default_rng(0)
-    X, D = rng.standard_normal((40, 8)), rng.standard_normal((20, 3)) @ rng.standard_normal((3, 8))
-    codes, report = td.sparse_encode(X, D, lambda1=1e-8, return_report=True)
-    assert (report.status == td.Status.EXACT).any()
-    assert_exact(X, D, codes, report, 1e-8, 0.0, False)
+    X, D = rng.standard_normal((n, m)), rng.standard_normal((p, m)).astype(dtype)
+    basis = np.linalg.qr(D.T.astype(np.float64))[0]
+    return (X - (X @ basis) @ basis.T * (1 - size)).astype(dtype), D
+
+
+def exact_violation(x, atoms, code, lambda1):
+    """The relative violation of Lemma 1 in rational arithmetic."""
+    x, code = [Fraction(float(v)) for v in x], [Fraction(float(v)) for v in code]
+    atoms = [[Fraction(float(v)) for v in atom] for atom in atoms]
+    residual = [v - sum(a * atom[i] for a, atom in zip(code, atoms, strict=True) if a) for i, v in enumerate(x)]
+    scale, worst, bound = Fraction(lambda1), Fraction(0), Fraction(lambda1)
+    for a, atom in zip(code, atoms, strict=True):
+        scale = max(scale, abs(sum(d * v for d, v in zip(atom, x, strict=True))))
+        rho = sum(d * v for d, v in zip(atom, residual, strict=True))
+        worst = max(worst, abs(rho - (bound if a > 0 else -bound)) if a else abs(rho) - bound)
+    return float(worst / scale)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_signals_nearly_orthogonal_to_all_atoms(dtype):
+    """Rounding in wider arithmetic is larger than what is promised; the report says who solved them."""
+    X, D = nearly_orthogonal(6, 12, 5, dtype)
+    lambda1 = 1e-11
+    codes, report = td.sparse_encode(X, D, lambda1=lambda1, return_report=True)
+    assert codes.nnz > 0
+    assert (report.status == td.Status.EXACT).all()
+    for x, code, kkt in zip(X, codes.toarray(), report.kkt, strict=True):
+        violation = exact_violation(x, D, code, lambda1)
+        assert violation <= TOLERANCE[X.dtype]
+        np.testing.assert_allclose(kkt, violation, rtol=1e-3, atol=1e-15)
+
+
+def test_whole_numbers_orthogonal_to_all_atoms_are_certified():
+    """Their products are exactly zero, which only an error bound that knows of exact sums can tell from rounding."""
+    X, D = np.array([[1.0, 1.0, 1.0, 1.0]]), np.array([[1.0, -1.0, 0.0, 0.0], [1.0, 1.0, -3.0, 1.0]])
+    codes, report = td.sparse_encode(X, D, lambda1=1e-25, return_report=True)
+    assert codes.nnz == 0
+    assert report.status[0] != td.Status.INEXACT
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("positive", [False, True])
+def test_lambda1_just_below_its_largest_value(dtype, positive):
+    """The first atoms to become active; each signal by itself and after others gives the same bits."""
+    X, D = random_problem(100, 20, 50, dtype=dtype)
+    before = np.concatenate([10 * X[::-1], X])
+    top = (X.astype(np.float64) @ D.T.astype(np.float64)).max(axis=1) if positive else np.abs(X @ D.T).max(axis=1)
+    for gap in 10.0 ** -np.arange(4, 15):
+        for i in (0, 37, 99):
+            lambda1 = float(top[i]) * (1 - gap)
+            alone, report = td.sparse_encode(X[i : i + 1], D, lambda1=lambda1, positive=positive, return_report=True)
+            assert_exact(X[i : i + 1], D, alone, report, lambda1, 0.0, positive)
+            after = td.sparse_encode(before, D, lambda1=lambda1, positive=positive, n_threads=1)[[100 + i]]
+            np.testing.assert_array_equal(after.toarray(), alone.toarray())
+
+
+def test_small_codes_beside_large_products():
+    assert td.sparse_encode(np.array([[1.000001]]), np.eye(1), lambda1=1.0).toarray() == pytest.approx(1e-6)
+    codes = td.sparse_encode(np.array([[1.5, -1e6]]), np.eye(2), lambda1=1.0, positive=True)
+    np.testing.assert_array_equal(codes.toarray(), [[0.5, 0.0]])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_long_sparse_rows(dtype):
+    """Sums of many equal terms lose the most by rounding."""
+    rng = np.random.default_rng(0)
+    m, nonzeros = 200_000, 180_000
+    rows = np.stack([np.isin(np.arange(m), rng.choice(m, nonzeros, replace=False)) for _ in range(20)])
+    rows = rows.astype(dtype) / dtype(np.sqrt(nonzeros))
+    X, D = rows[:10], rows[10:]
+    codes, report = td.sparse_encode(sp.csr_array(X), D, lambda1=0.09, return_report=True)
+    assert codes.nnz > 0
+    assert_exact(X, D, codes, report, 0.09, 0.0, False)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("ratio", [1e-2, 1e-4, 1e-6, 0.0])
+@pytest.mark.parametrize("kind", ["Gaussian", "cosines"])
+def test_small_penalties_on_large_dictionaries(dtype, ratio, kind):
+    """As many active atoms as features: what the descent cannot solve, the path does, not the third line.
+
+    The third line may leave more active atoms than features, and takes hundreds of times as long.
+    """
+    rng = np.random.default_rng(0)
+    m, p = 100, 250
+    D = rng.standard_normal((p, m)) if kind == "Gaussian" else np.cos(np.outer(np.arange(p), np.arange(m)) * np.pi / p)
+    D = (D / np.linalg.norm(D, axis=1, keepdims=True)).astype(dtype)
+    X = rng.standard_normal((4, m)).astype(dtype)
+    lambda1 = ratio * float(np.abs(X @ D.T).max(axis=1).min())
+    codes, report = td.sparse_encode(X, D, lambda1=lambda1, return_report=True)
+    assert_exact(X, D, codes, report, lambda1, 0.0, False)
+    assert np.diff(codes.indptr).max() <= m + 5
 
 
 @pytest.mark.parametrize("m", [6000, 10**6])

@@ -34,13 +34,16 @@ inline void for_marked(Index k, Mask mask, Visit visit) {
 }
 
 // Moves α to the minimum over Λ with the given signs, dropping what leaves its orthant on the way. With `free_signs`
-// (λ1 = 0 and no constraint) nothing does.
+// (λ1 = 0 and no constraint) nothing does. Returns the number of solves.
 template <class T>
-void descend(Support<T>& support, bool free_signs) {
+int descend(Support<T>& support, bool free_signs, const Settings<T>& settings) {
     Workspace<T>& w = support.w;
     constexpr unsigned all = lanes<T> == 32 ? ~0u : (1u << lanes<T>)-1;
+    int solves = 0;
     while (support.size() > 0) {
+        ++solves;
         const Index k = support.size();
+        if (settings.poll && k >= 64) settings.poll(settings.context);
         support.apply_inverse(w.residual, w.step);
         T length = 1;
         Index first_out = -1;
@@ -66,7 +69,7 @@ void descend(Support<T>& support, bool free_signs) {
         const Vector<T> factor = broadcast(length);
         if (first_out < 0) {
             for (Index i = 0; i < k; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
-            return;
+            break;
         }
         for (Index i = 0; i < k; i += lanes<T>) {
             const Vector<T> moved = load(w.alpha + i) + factor * load(w.step + i);
@@ -75,6 +78,7 @@ void descend(Support<T>& support, bool free_signs) {
         }
         support.drop(first_out);
     }
+    return solves;
 }
 
 // Lists the atoms whose violation is at least `fraction` of the largest. If these are more than `most`, the fraction
@@ -119,7 +123,24 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
     return found;
 }
 
-// `top` is the largest entry of c (largest magnitude unless `positive`), `scale` is max(λ1, ‖c‖∞).
+// The descent gives up when it has done this many times the least work of the homotopy, which is then the better method.
+inline constexpr double patience = 2;
+
+// Multiply-adds that the homotopy needs at least to reach a support of k among p atoms.
+inline double path_work(Index p, Index k) {
+    return double(k) * double(k) * (0.5 * double(p) + double(k));
+}
+
+// Sets rho, by `settings.measure` if there is one; returns its largest entry (largest magnitude unless `positive`).
+template <class T>
+T update_rho(Support<T>& support, const T* c, bool positive, const Settings<T>& settings) {
+    if (!settings.measure) return support.correlate(c, positive);
+    settings.measure(settings.context, support.w);
+    return support.top(positive);
+}
+
+// `top` is the largest entry of c (largest magnitude unless `positive`), `scale` is max(λ1, ‖c‖∞). Starts from what `w` holds; to
+// call again after it was full changes nothing.
 template <class T>
 Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive,
                              const Settings<T>& settings) {
@@ -127,39 +148,54 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
     const bool free_signs = lambda1 == 0 && !positive;
     const T tolerance = settings.violation * scale;
     const T* rho = c;
-    T previous = -1;
+    if (settings.measure || w.size > 0) {
+        top = update_rho(support, c, positive, settings);
+        rho = w.rho;
+    }
     for (int pass = 0; pass < settings.max_steps; ++pass) {
         const T off = measure_residual(w, rho, lambda1);
         const T violation = top - lambda1;
+        const T worst = violation > off ? violation : off, kkt = scale > 0 && worst > 0 ? worst / scale : T(0);
         if (violation <= tolerance && off <= tolerance) {
-            const T worst = violation > off ? violation : off;
-            return {Outcome::solved, pass, scale > 0 && worst > 0 ? worst / scale : 0};
+            if (rho == c)  // others read w.rho
+                for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
+            return {Outcome::solved, pass, kkt};
         }
-        if (settings.poll && w.size >= 64) settings.poll(settings.context);
+        const double size = double(w.size);
+        if (w.size >= 64) {
+            if (settings.poll) settings.poll(settings.context);
+            if (!settings.measure && w.work > patience * path_work(gram.stride, w.size)) return {Outcome::slow, pass, kkt};
+        }
         const Index quarter = support.size() / 4;
         const Index most = quarter > settings.most ? quarter : settings.most;
-        Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, most, w.found);
+        const Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, most, w.found);
+        if (support.size() + found > w.capacity && w.capacity < gram.atoms) return {Outcome::full, pass, kkt};
         Index added = 0;
         for (Index f = 0; f < found; ++f) {
             const std::int32_t atom = w.found[f];
             if (w.position[atom] >= 0) continue;
-            if (support.size() == w.capacity) return {Outcome::full, pass, 0};
             const T sign = rho[atom] > 0 ? T(1) : T(-1);
-            added += support.add(atom, sign, rho[atom] - lambda1 * sign, settings.dependence) == Joined::yes;
+            const T residual = rho[atom] - lambda1 * sign;
+            const Joined joined = support.add(atom, sign, residual, settings.dependence);
+            // Atoms of this pass still have coefficient zero, so that an exchange would not move: it has to come first.
+            const bool exchanged = joined == Joined::dependent && added == 0 && support.exchange(atom, sign, residual, settings.dependence);
+            added += joined == Joined::yes || exchanged;
+            if (exchanged) break;
         }
         if (added == 0) {
             // Only the residual on Λ is left to correct; it must shrink well, or the inverse is too inaccurate.
-            const bool shrinks = off > tolerance && (previous < 0 || off < T(0.25) * previous);
-            if (!shrinks) return {Outcome::stuck, pass, 0};
-            previous = off;
+            const bool shrinks = off > tolerance && (w.previous < 0 || off < T(0.25) * w.previous);
+            if (!shrinks) return {Outcome::stuck, pass, kkt};
+            w.previous = off;
         } else {
-            previous = -1;
+            w.previous = -1;
         }
-        descend(support, free_signs);
+        const int solves = descend(support, free_signs, settings);
+        w.work += size * (double(gram.stride) + size * double(3 * added + 3 * solves));
         rho = w.rho;
-        top = support.correlate(c, positive);
+        top = update_rho(support, c, positive, settings);
     }
-    return {Outcome::stuck, settings.max_steps, 0};
+    return {Outcome::stuck, settings.max_steps, T(1e30)};
 }
 
 }  // namespace taskdict::TASKDICT_ISA

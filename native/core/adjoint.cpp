@@ -59,7 +59,8 @@ struct Scratch {
 
 // β_Λ of one signal with k active atoms, from the lower triangle of an inverse that rounding has spoilt a little.
 template <class T>
-void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, const T* inverse, const T* right, T* solution, Scratch<T>& scratch) {
+void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, const T* inverse, const T* right, T* solution, Scratch<T>& scratch,
+               Interrupt& interrupt) {
     std::fill_n(solution, k, T(0));
     if (std::all_of(right, right + k, [](T value) { return value == 0; })) return;
     auto& [matrix, residual, correction] = scratch;
@@ -85,7 +86,7 @@ void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, co
         before = moved;
     }
     if (!accurate) {
-        const std::vector<T> exact = encoder.solve(atoms, k, right);
+        const std::vector<T> exact = encoder.solve(atoms, k, right, interrupt);
         std::copy(exact.begin(), exact.end(), solution);
     }
     const T unit = T(1 / encoder.scale());
@@ -95,27 +96,29 @@ void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, co
 // solve_one for the signals from `first` on, `count` of them at most.
 template <class T>
 void solve_block(const Encoder<T>& encoder, const Supports& supports, const std::vector<std::int64_t>& starts, const T* factors, const T* g, T* beta,
-                 Index first, Index count, Scratch<T>& scratch) {
+                 Index first, Index count, Scratch<T>& scratch, Interrupt& interrupt) {
     for (Index r = first; r < std::min(supports.rows, first + count); ++r) {
+        interrupt.poll();
         const std::int64_t at = supports.indptr[r];
-        solve_one(encoder, supports.indices + at, Index(supports.indptr[r + 1] - at), factors + starts[std::size_t(r)], g + at, beta + at, scratch);
+        solve_one(encoder, supports.indices + at, Index(supports.indptr[r + 1] - at), factors + starts[std::size_t(r)], g + at, beta + at, scratch,
+                  interrupt);
     }
 }
 
 }  // namespace
 
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T* factors, const T* g, T* beta, int n_threads) {
+void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T* factors, const T* g, T* beta, int n_threads, Interrupt& interrupt) {
     const std::vector<std::int64_t> starts = starts_of(supports);
     n_threads = worthwhile_threads(n_threads, 2e-3 * double(starts.back()));
     in_threads((supports.rows + signal_block - 1) / signal_block, n_threads, [&](Index b) {
         Scratch<T> scratch;
-        solve_block(encoder, supports, starts, factors, g, beta, b * signal_block, signal_block, scratch);
+        solve_block(encoder, supports, starts, factors, g, beta, b * signal_block, signal_block, scratch, interrupt);
     });
 }
 
 template <class T>
-void code_gradient(const Encoder<T>& encoder, const Supports& supports, const CodeGradient<T>& task, int n_threads) {
+void code_gradient(const Encoder<T>& encoder, const Supports& supports, const CodeGradient<T>& task, int n_threads, Interrupt& interrupt) {
     const std::vector<std::int64_t> starts = starts_of(supports);
     const Index n = supports.rows, m = encoder.features(), p = supports.atoms, nonzeros = Index(supports.indptr[n]);
     std::vector<T> minus(static_cast<std::size_t>(nonzeros)), beta(minus.size());
@@ -130,8 +133,8 @@ void code_gradient(const Encoder<T>& encoder, const Supports& supports, const Co
             const Index first = b * signal_block, end = std::min(n, first + signal_block);
             try {
                 Scratch<T> scratch;
-                solve_block(encoder, supports, starts, task.factors, task.g, beta.data(), first, signal_block, scratch);
-            } catch (...) {  // no memory; tasks of a team must not throw
+                solve_block(encoder, supports, starts, task.factors, task.g, beta.data(), first, signal_block, scratch, interrupt);
+            } catch (...) {  // no memory, or an interrupt; tasks of a team must not throw
                 const std::lock_guard lock(mutex);
                 error = std::current_exception();
             }
@@ -170,9 +173,9 @@ void code_gradient(const Encoder<T>& encoder, const Supports& supports, const Co
     });
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                      \
-    template void solve_adjoint<T>(const Encoder<T>&, const Supports&, const T*, const T*, T*, int); \
-    template void code_gradient<T>(const Encoder<T>&, const Supports&, const CodeGradient<T>&, int);
+#define TASKDICT_INSTANTIATE(T)                                                                                  \
+    template void solve_adjoint<T>(const Encoder<T>&, const Supports&, const T*, const T*, T*, int, Interrupt&); \
+    template void code_gradient<T>(const Encoder<T>&, const Supports&, const CodeGradient<T>&, int, Interrupt&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -9,7 +9,7 @@ namespace taskdict {
 // β_Λ = (M_ΛΛ)⁻¹ g_Λ for every signal; g and β hold one number per nonzero of the codes. For a singular M_ΛΛ, β is the
 // solution of least norm. Each β is corrected with its residual, so it is as accurate as M_ΛΛ allows.
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T* factors, const T* g, T* beta, int n_threads);
+void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T* factors, const T* g, T* beta, int n_threads, Interrupt& interrupt);
 
 // The gradients of Σ ℓ(α*(x, D)) + w Σ ℓu(x, D), where g is ∇α ℓ on the supports. With the residuals x − Dα in the first `rows` rows
 // of `both`, and ∇x = Dβ + w (x − Dα) in the next: ∇D = Σ β (x − Dα)ᵀ − α ∇xᵀ.
@@ -26,6 +26,6 @@ struct CodeGradient {
 };
 
 template <class T>
-void code_gradient(const Encoder<T>& encoder, const Supports& supports, const CodeGradient<T>& gradient, int n_threads);
+void code_gradient(const Encoder<T>& encoder, const Supports& supports, const CodeGradient<T>& gradient, int n_threads, Interrupt& interrupt);
 
 }  // namespace taskdict

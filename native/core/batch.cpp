@@ -108,15 +108,15 @@ class Writer {
         }
         codes.indices.drop_last(code.size - written);
         codes.values.drop_last(code.size - written);
-        double violation = finite ? code.kkt : std::numeric_limits<double>::infinity();
+        Certificate certificate = {finite ? code.kkt : std::numeric_limits<double>::infinity(), 0};
         if (tiny && finite) {  // underflow has changed the code that was certified
             const std::vector<std::int32_t> atoms(indices, indices + written);
             std::vector<T> alpha;
             for (Index i = 0; i < written; ++i) alpha.push_back(T(double(values[i]) / unit));
-            violation = encoder.violation(x, loaded, atoms, alpha);
+            certificate = encoder.certificate(x, loaded, atoms, alpha);
         }
-        const auto status = std::uint8_t(violation <= promised_kkt<T> ? code.status : Status::inexact);
-        const T kkt = T(violation);
+        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? code.status : Status::inexact);
+        const T kkt = T(certificate.kkt);
         const std::int32_t steps = code.steps;
         const std::int64_t end = codes.indices.size();
         codes.indptr.append(&end, 1);

@@ -5,44 +5,8 @@
 namespace taskdict {
 namespace {
 
-template <class S>
-Settings<S> settings_for(bool predictor) {
-    Settings<S> settings;
-    settings.violation = sizeof(S) == 8 ? S(1e-12) : predictor ? S(2e-6) : S(1e-5);
-    settings.dependence = sizeof(S) == 8 ? S(1e-10) : S(1e-4);
-    settings.fraction = S(0.5);
-    settings.most = 8;
-    settings.max_steps = 200;
-    return settings;
-}
-
-// Rows of M must not all start at the same place of a cache.
-Index padded_stride(Index p, Index panel, std::size_t bytes) {
-    const Index stride = round_up(p, panel);
-    return stride * Index(bytes) % 2048 == 0 ? stride + panel : stride;
-}
-
-// M = DᵀD + λ2 I for the rows of `atoms`; only the panels from the diagonal on are computed, then mirrored.
-template <class S>
-void fill_gram(const Kernels<S>& kernels, const S* atoms, const S* packed, Index p, Index m, S lambda2, S* rows, Index stride, int n_threads) {
-    const Index block = 48;
-    n_threads = worthwhile_threads(n_threads, double(p) * double(p) * double(m) * 1e-5);
-    in_threads((p + block - 1) / block, n_threads, [&](Index b) {
-        const Index first = b * block, count = std::min(block, p - first);
-        const Index panel = first / kernels.panel_width;
-        kernels.multiply(atoms + first * m, m, count, packed, m, p, panel, rows + first * stride, stride);
-        for (Index j = first + 1; j < p; ++j)  // in this order, what is read and what is written stays in the first-level cache
-            for (Index i = first; i < std::min(first + count, j); ++i) rows[j * stride + i] = rows[i * stride + j];
-        for (Index i = first; i < first + count; ++i) rows[i * stride + i] += lambda2;
-    });
-}
-
-template <class S>
-Array<S> pack(const Kernels<S>& kernels, const S* atoms, Index p, Index m) {
-    Array<S> packed(round_up(p, kernels.panel_width) * m);
-    kernels.pack_panels(atoms, p, m, packed.data());
-    return packed;
-}
+// The second line keeps M in double: for more atoms than this, single-precision signals go straight to the third.
+constexpr Index most_precise_atoms = 8192;
 
 }  // namespace
 
@@ -50,9 +14,8 @@ template <class T>
 Encoder<T>::Scratch::Scratch(const Encoder& encoder) : fast(encoder.p_, encoder.gram_fast_.stride, std::min<Index>(encoder.p_, 64)) {}
 
 template <class T>
-Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool sparse, int n_threads)
+Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool sparse, int n_threads, Interrupt& interrupt)
     : isa_(instruction_set()), p_(p), m_(m), parameters_(parameters), atoms_(p * m) {
-    const Kernels<T>& kernels = isa_.kernels<T>();
     const Kernels<float>& fast = isa_.single_precision;
     if constexpr (is_double) atoms_fast_ = Array<float>(p * m);
     const Loaded loaded = load_scaled(atoms, 1, p * m, atoms_.data(), atoms_fast_.data());
@@ -64,17 +27,14 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
         lambda2_ = parameters.lambda2;
         std::copy_n(atoms, p * m, atoms_.data());
     }
-    for (Index j = 0; j < p; ++j) atom_top_ = std::max(atom_top_, std::sqrt(squared_norm(atoms_.data() + j * m, m)));
-    gram_top_ = atom_top_ * atom_top_ + lambda2_;
+    for (Index j = 0; j < p; ++j) bounds_.atom = std::max(bounds_.atom, std::sqrt(squared_norm(atoms_.data() + j * m, m)));
+    bounds_.gram = bounds_.atom * bounds_.atom + lambda2_;
+    bounds_.summands = std::min(m_, slice_length) + m_ / slice_length;
 
     const float* atoms_fast;
     if constexpr (is_double) {
         atoms_fast = atoms_fast_.data();
-        gram_precise_ = {nullptr, p, padded_stride(p, kernels.panel_width, sizeof(double))};
-        gram_precise_memory_ = Array<double>(p * gram_precise_.stride);
-        gram_precise_.rows = gram_precise_memory_.data();
-        fill_gram(kernels, atoms_.data(), pack(kernels, atoms_.data(), p, m).data(), p, m, lambda2_, gram_precise_memory_.data(),
-                  gram_precise_.stride, n_threads);
+        precise_ = std::make_unique<const Precise>(atoms_.data(), p, m, lambda2_, bounds_, n_threads, interrupt);
     } else {
         atoms_fast = atoms_.data();
     }
@@ -83,9 +43,10 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     gram_fast_.rows = gram_fast_memory_.data();
     packed_ = pack(fast, atoms_fast, p, m);
     if constexpr (is_double) {
-        for (Index j = 0; j < p; ++j) std::copy_n(gram_precise_.rows + j * gram_precise_.stride, p, gram_fast_memory_.data() + j * gram_fast_.stride);
+        const Gram<double>& gram = precise_->gram();
+        for (Index j = 0; j < p; ++j) std::copy_n(gram.rows + j * gram.stride, p, gram_fast_memory_.data() + j * gram_fast_.stride);
     } else {
-        fill_gram(fast, atoms_fast, packed_.data(), p, m, float(lambda2_), gram_fast_memory_.data(), gram_fast_.stride, n_threads);
+        fill_gram(fast, atoms_fast, packed_.data(), p, m, float(lambda2_), gram_fast_memory_.data(), gram_fast_.stride, n_threads, interrupt);
     }
     if (sparse) {
         packed_ = Array<float>();
@@ -107,129 +68,140 @@ void Encoder<T>::correlate_sparse(const std::int32_t* indices, const float* valu
 }
 
 template <class T>
-template <class S>
-Solution<S> Encoder<T>::run(Room<S>& room, const Gram<S>& gram, const S* c, S lambda1, S scale, const Extremes<S>& extremes,
-                            Interrupt& interrupt) const {
-    const Kernels<S>& kernels = isa_.kernels<S>();
-    const Solver<S> solver = parameters_.method == Method::homotopy ? kernels.homotopy : kernels.active_set;
-    Settings<S> settings = settings_for<S>(is_double);
-    settings.poll = [](void* context) { static_cast<Interrupt*>(context)->poll(); };
-    settings.context = &interrupt;
-    if (parameters_.method == Method::homotopy) settings.max_steps = int(100 + 20 * std::min<Index>(p_, 100000));
-    for (;;) {
-        room.clear();
-        const Solution<S> solution =
-            solver(room.view, gram, c, parameters_.positive ? extremes.top : extremes.magnitude, scale, lambda1, parameters_.positive, settings);
-        if (solution.outcome != Outcome::full) return solution;
-        const Index capacity = room.view.capacity;
-        room.clear();
-        room.grow(std::min(2 * capacity, round_up(p_, capacity_step)));
-    }
-}
-
-template <class T>
 Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const {
     const double lambda1 = parameters_.lambda1 / scale_ / loaded.scale, norm = loaded.norm;
+    const bool positive = parameters_.positive;
     scratch.source = Scratch::Source::fast;
-    if (only_exact_ || loaded.wide) return encode_exact(x, lambda1, 0, scratch, interrupt);
+    if (only_exact_ || loaded.wide) return encode_exact(x, lambda1, {}, 0, scratch, interrupt);
     const Extremes<float> extremes = isa_.single_precision.extremes(c, gram_fast_.stride);
     const double scale = std::max(lambda1, double(extremes.magnitude));
-    // A bound on the error of the single-precision correlations.
-    const double error = double(summands() + 4) * 6e-8 * norm * atom_top_;
-    if (norm == 0 || double(parameters_.positive ? extremes.top : extremes.magnitude) + error < lambda1) return {};
+    const double error = bounds_.rounding(0x1p-24, norm, 0, 0);  // of the single-precision correlations
+    if (norm == 0 || double(positive ? extremes.top : extremes.magnitude) + error < lambda1) return {};
+    if (is_double && parameters_.method == Method::homotopy) return encode_precise(x, lambda1, norm, Method::homotopy, 0, scratch, interrupt);
 
-    if constexpr (is_double) {
-        if (parameters_.method == Method::homotopy) return encode_precise(x, lambda1, norm, 0, scratch, interrupt);
+    Settings<float> settings = settings_for<float>(parameters_.method, p_, is_double);
+    settings.poll = [](void* context) { static_cast<Interrupt*>(context)->poll(); };
+    settings.context = &interrupt;
+    scratch.fast.clear();
+    Solution<float> solution = run(parameters_.method, scratch.fast, gram_fast_, c, extremes, float(scale), float(lambda1), positive, settings);
+    const bool slow = solution.outcome == Outcome::slow;
+    if (slow && !is_double) {
+        const int steps = solution.steps;
+        settings.max_steps = settings_for<float>(Method::homotopy, p_, false).max_steps;
+        scratch.fast.clear();
+        solution = run(Method::homotopy, scratch.fast, gram_fast_, c, extremes, float(scale), float(lambda1), positive, settings);
+        solution.steps += steps;
     }
-    const Solution<float> solution = run<float>(scratch.fast, gram_fast_, c, float(lambda1), float(scale), extremes, interrupt);
     Workspace<float>& w = scratch.fast.view;
     Code<T> code;
     code.size = w.size;
     code.atoms = w.atoms;
     code.steps = solution.steps;
     code.kkt = double(solution.kkt);
-    if constexpr (is_double) {
-        if (solution.outcome == Outcome::solved) {
-            Refinement& r = scratch.refinement;
-            if (r.capacity < w.capacity) {
-                r.capacity = w.capacity;
-                scratch.refined = Array<double>(r.capacity * (r.capacity + 3));
-                r.block = scratch.refined.data();
-                r.alpha = r.block + r.capacity * r.capacity;
-                r.c = r.alpha + r.capacity;
-                r.residual = r.c + r.capacity;
-            }
-            code.alpha = r.alpha;
-            if (isa_.refine(w, gram_fast_, gram_precise_, atoms_.data(), m_, x, r, scale, lambda1, parameters_.positive, 1e-12, error, gram_top_,
-                            &code.kkt))
-                return finish(x, lambda1, norm, code, scale, scratch, interrupt);
-        }
-        return encode_precise(x, lambda1, norm, solution.steps, scratch, interrupt);
-    } else {
-        code.alpha = w.alpha;
-        code.status = solution.outcome == Outcome::solved ? Status::converged : Status::exact;
-        return finish(x, lambda1, norm, code, scale, scratch, interrupt);
-    }
-}
-
-template <class T>
-Code<T> Encoder<T>::encode_precise([[maybe_unused]] const double* x, [[maybe_unused]] double lambda1, [[maybe_unused]] double norm,
-                                   [[maybe_unused]] int steps, [[maybe_unused]] Scratch& scratch, [[maybe_unused]] Interrupt& interrupt) const {
-    if constexpr (is_double) {
-        const Kernels<double>& kernels = isa_.double_precision;
-        if (scratch.precise.empty()) {
-            scratch.precise.emplace_back(p_, gram_precise_.stride, std::min<Index>(p_, 64));
-            scratch.correlations = Array<double>(gram_precise_.stride);
-        }
-        Room<double>& room = scratch.precise.front();
-        std::vector<std::int32_t> all(static_cast<std::size_t>(p_));
-        for (Index j = 0; j < p_; ++j) all[std::size_t(j)] = std::int32_t(j);
-        double* c = scratch.correlations.data();
-        kernels.correlate_some(atoms_.data(), m_, x, all.data(), p_, c);
-        const Extremes<double> extremes = kernels.extremes(c, gram_precise_.stride);
-        const double scale = std::max(lambda1, extremes.magnitude);
-        scratch.source = Scratch::Source::precise;
-        const Solution<double> solution = run<double>(room, gram_precise_, c, lambda1, scale, extremes, interrupt);
-        Code<T> code;
-        code.size = room.view.size;
-        code.atoms = room.view.atoms;
-        code.alpha = room.view.alpha;
-        code.status = solution.outcome == Outcome::solved ? Status::converged : Status::exact;
-        code.kkt = solution.kkt;
-        code.steps = steps + solution.steps;
-        return finish(x, lambda1, norm, code, scale, scratch, interrupt);
-    } else {
-        return {};
-    }
-}
-
-// Accepts the kernels' solution if rounding cannot have hidden a violation; else certifies it, or solves anew.
-template <class T>
-Code<T> Encoder<T>::finish(const T* x, double lambda1, double norm, Code<T> code, double magnitude, Scratch& scratch, Interrupt& interrupt) const {
+    const Gram<double>* gram = nullptr;
     double l1 = 0;
-    for (Index i = 0; i < code.size; ++i) l1 += std::fabs(double(code.alpha[i]));
-    // Sums of s terms lose some s/4 units in the last place where all terms have one sign; far less, as a rule.
-    const double error = double(std::numeric_limits<T>::epsilon()) * (4 + double(summands()) / 8) * (norm * atom_top_ + l1 * gram_top_);
-    if (code.status == Status::converged) {
-        if (error <= 0.6 * promised_kkt<T> * magnitude) return code;
-        code.kkt = certify(problem(x, lambda1), code.atoms, code.alpha, code.size);
-        if (code.kkt <= 0.5 * promised_kkt<T>) return code;
+    if constexpr (is_double) {
+        gram = &precise_->gram();
+        Refinement& r = scratch.refinement;
+        if (r.capacity < w.capacity) {
+            r.capacity = w.capacity;
+            scratch.refined = Array<double>(r.capacity * (r.capacity + 3));
+            r.block = scratch.refined.data();
+            r.alpha = r.block + r.capacity * r.capacity;
+            r.c = r.alpha + r.capacity;
+            r.residual = r.c + r.capacity;
+        }
+        code.alpha = r.alpha;
+        if (solution.outcome == Outcome::solved &&
+            isa_.refine(w, gram_fast_, *gram, atoms_.data(), m_, x, r, scale, lambda1, positive, 1e-12, error, bounds_.gram, &code.kkt)) {
+            for (Index i = 0; i < code.size; ++i) l1 += std::fabs(code.alpha[i]);
+            // The scale of the report is ‖c‖∞ itself, which is off by `error` here.
+            const double rounding = bounds_.rounding(0x1p-53, norm, l1, code.size);
+            if (code.kkt * scale + rounding <= promised_kkt<T> * (scale - error)) return code;
+        }
+    } else if (solution.outcome == Outcome::solved) {
+        code.alpha = w.alpha;
+        for (Index i = 0; i < code.size; ++i) l1 += std::fabs(double(code.alpha[i]));
+        const double rounding = bounds_.rounding(0x1p-24, norm, l1, code.size), promise = promised_kkt<T> * (scale - error);
+        if (code.kkt * scale + rounding <= promise) return code;
+        if (scratch.wide.size() == 0) scratch.wide = Array<double>(round_up(m_, 8));
+        const double violation = isa_.check_doubtful(w, gram_fast_, atoms_.data(), m_, x, lambda1, lambda2_, positive, rounding, scratch.wide.data());
+        const double left = 1e-16 * double(m_ / 2 + code.size + 16) * (norm + l1 * bounds_.atom) * bounds_.atom + 1e-16 * lambda2_ * l1;
+        code.kkt = violation / scale;
+        if (violation + left <= promise) return code;
     }
-    return encode_exact(x, lambda1, code.steps, scratch, interrupt);
+    const Method first = slow || parameters_.method == Method::homotopy ? Method::homotopy : Method::active_set;
+    return encode_precise(x, lambda1, norm, first, solution.steps, scratch, interrupt);
 }
 
 template <class T>
-Code<T> Encoder<T>::encode_exact(const T* x, double lambda1, int steps, Scratch& scratch, Interrupt& interrupt) const {
-    scratch.exact = solve_exact(problem(x, lambda1), promised_kkt<T>, interrupt);
+const Precise* Encoder<T>::precise(Interrupt& interrupt) const {
+    if constexpr (!is_double) {
+        if (p_ > most_precise_atoms) return nullptr;
+        std::unique_lock lock(mutex_, std::defer_lock);
+        while (!lock.try_lock_for(std::chrono::milliseconds(20))) interrupt.poll();
+        if (!precise_) {
+            atoms_precise_ = Array<double>(p_ * m_);
+            std::copy_n(atoms_.data(), p_ * m_, atoms_precise_.data());
+            precise_ = std::make_unique<const Precise>(atoms_precise_.data(), p_, m_, lambda2_, bounds_, 1, interrupt);
+        }
+    }
+    return precise_.get();
+}
+
+// The signal in double.
+template <class T>
+Target Encoder<T>::target(const T* x, double lambda1, double norm, Scratch& scratch) const {
+    Target target = {nullptr, norm, lambda1, parameters_.positive};
+    if constexpr (is_double) {
+        target.x = x;
+    } else {
+        if (scratch.wide.size() == 0) scratch.wide = Array<double>(round_up(m_, 8));
+        std::copy_n(x, m_, scratch.wide.data());
+        target.x = scratch.wide.data();
+    }
+    return target;
+}
+
+template <class T>
+Code<T> Encoder<T>::encode_precise(const T* x, double lambda1, double norm, Method first, int steps, Scratch& scratch, Interrupt& interrupt) const {
+    const Precise* const second = precise(interrupt);
+    if (!second) return encode_exact(x, lambda1, {}, steps, scratch, interrupt);
+    if (!scratch.precise) scratch.precise = std::make_unique<Precise::Scratch>(*second);
+    const Target wide = target(x, lambda1, norm, scratch);
+    const double promise = is_double ? promised_kkt<double> : 1e-9;
+    const Precise::Result result = second->solve(wide, first, promise, *scratch.precise, interrupt);
+    const Workspace<double>& w = scratch.precise->room.view;
+    ExactCode<T> code;
+    for (Index i = 0; i < w.size; ++i)
+        if (T(w.alpha[i]) != 0) {
+            code.atoms.push_back(w.atoms[i]);
+            code.alpha.push_back(T(w.alpha[i]));
+        }
+    code.certificate = result.certificate;
+    if (!is_double && result.solved) code.certificate = second->certify(wide, code, *scratch.precise);
+    if (!result.solved || code.certificate.worst() > promised_kkt<T>) return encode_exact(x, lambda1, code, steps + result.steps, scratch, interrupt);
+    scratch.source = Scratch::Source::precise;
+    scratch.exact = std::move(code);
+    return {Index(scratch.exact.atoms.size()), scratch.exact.atoms.data(),
+            scratch.exact.alpha.data(),        is_double && !result.accurate ? Status::converged : Status::exact,
+            scratch.exact.certificate.kkt,     steps + result.steps};
+}
+
+template <class T>
+Code<T> Encoder<T>::encode_exact(const T* x, double lambda1, const ExactCode<T>& start, int steps, Scratch& scratch, Interrupt& interrupt) const {
+    scratch.exact = solve_exact(problem(x, lambda1), start, promised_kkt<T>, interrupt);
     scratch.source = Scratch::Source::exact;
-    Code<T> result;
-    result.size = Index(scratch.exact.atoms.size());
-    result.atoms = scratch.exact.atoms.data();
-    result.alpha = scratch.exact.alpha.data();
-    result.kkt = scratch.exact.kkt;
-    result.status = result.kkt <= promised_kkt<T> ? Status::exact : Status::inexact;
-    result.steps = steps + scratch.exact.steps;
-    return result;
+    Certificate& certificate = scratch.exact.certificate;
+    // Where only its bound is too large, a more accurate certificate may do.
+    if (certificate.kkt <= promised_kkt<T> && certificate.worst() > promised_kkt<T> && scratch.precise)
+        certificate = precise(interrupt)->certify(target(x, lambda1, 0, scratch), scratch.exact, *scratch.precise);
+    return {Index(scratch.exact.atoms.size()),
+            scratch.exact.atoms.data(),
+            scratch.exact.alpha.data(),
+            certificate.worst() <= promised_kkt<T> ? Status::exact : Status::inexact,
+            certificate.kkt,
+            steps + scratch.exact.steps};
 }
 
 template <class T>
@@ -242,7 +214,7 @@ std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>
                 result[std::size_t(i * k + j)] = T(view.inverse[order[std::size_t(i)] * view.capacity + order[std::size_t(j)]]);
     };
     if (k == code.size && scratch.source == Scratch::Source::fast) copy(scratch.fast.view);
-    if (k == code.size && scratch.source == Scratch::Source::precise) copy(scratch.precise.front().view);
+    if (k == code.size && scratch.source == Scratch::Source::precise && k == scratch.precise->room.view.size) copy(scratch.precise->room.view);
     return result;
 }
 

@@ -1,7 +1,7 @@
-// A dictionary prepared for encoding, and the way of one signal through the kernels:
+// A dictionary prepared for encoding, and the way of one signal through the solvers:
 //
-//     float:   active set ─────────────────────────────────────────► certified, or slow path (exact.hpp)
-//     double:  active set in float ──► refine in double ──► active set in double ──► certified, or slow path
+//     float:   active set ──► checked in double ───────────────────┐
+//     double:  active set in float ──► refined to double ──────────┴─► certified, or the second line (precise.hpp), or the third (exact.hpp)
 //
 // Dictionary and signals are scaled by powers of two, which is exact, so that nothing over- or underflows:
 // with D = σ D', x = τ x' the code is (τ/σ) α', where α' solves the problem for λ1/(στ) and λ2/σ².
@@ -10,6 +10,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <memory>
+#include <mutex>
 #include <type_traits>
 #include <vector>
 
@@ -17,16 +19,16 @@
 #include "interrupt.hpp"
 #include "kernels.hpp"
 #include "memory.hpp"
+#include "precise.hpp"
+#include "room.hpp"
 #include "threads.hpp"
 
 namespace taskdict {
 
-enum class Method : int { active_set, homotopy };
-
 enum class Status : std::uint8_t {
-    converged = 0,  // by the fast path
-    exact = 1,      // by the slower exact path
-    inexact = 2,    // the code violates Lemma 1 by more than the tolerance: limited by the rounding of the code itself
+    converged = 0,  // by the first line
+    exact = 1,      // by the second or third
+    inexact = 2,    // not known to satisfy Lemma 1 to the tolerance: limited by the rounding of the code itself, or of the signal's products
 };
 
 struct Parameters {
@@ -39,43 +41,6 @@ struct Parameters {
 // What the report promises: violations of Lemma 1 relative to max(λ1, ‖Dᵀx‖∞).
 template <class T>
 inline constexpr double promised_kkt = sizeof(T) == 4 ? 1e-4 : 1e-10;
-
-// The memory of a Workspace.
-template <class T>
-class Room {
-  public:
-    Room(Index p, Index stride, Index capacity) : found_(p + 64), position_(p), rho_(stride), slope_(stride) {
-        std::fill_n(position_.data(), p, -1);
-        view.found = found_.data();
-        view.position = position_.data();
-        view.rho = rho_.data();
-        view.slope = slope_.data();
-        grow(capacity);
-    }
-
-    void grow(Index capacity) {
-        capacity = round_up(capacity, capacity_step);
-        inverse_ = Array<T>(capacity * capacity);
-        vectors_ = Array<T>(6 * capacity);
-        atoms_ = Array<std::int32_t>(capacity);
-        view.capacity = capacity;
-        view.inverse = inverse_.data();
-        T** const parts[] = {&view.alpha, &view.sign, &view.residual, &view.step, &view.column, &view.product};
-        for (Index i = 0; i < 6; ++i) *parts[i] = vectors_.data() + i * capacity;
-        view.atoms = atoms_.data();
-    }
-
-    void clear() {
-        for (Index i = 0; i < view.size; ++i) view.position[view.atoms[i]] = -1;
-        view.size = 0;
-    }
-
-    Workspace<T> view;
-
-  private:
-    Array<std::int32_t> found_, position_, atoms_;
-    Array<T> rho_, slope_, inverse_, vectors_;
-};
 
 // One signal's result; pointers stay valid until the next call with the same scratch.
 template <class T>
@@ -92,7 +57,7 @@ struct Code {
 // `scale` · out. If it spans so many magnitudes that scaling would lose small entries, it is `wide` and stays as it is.
 struct Loaded {
     double scale = 1;
-    double norm = 0;  // of `out`
+    double norm = 0;  // of `out`, or a little more
     bool finite = true;
     bool wide = false;
 };
@@ -115,7 +80,7 @@ Loaded load_scaled(const T* x, Index step, Index m, T* out, float* narrow) {
             magnitude = load(x, step, m, T(1), out, narrow);
         }
     }
-    loaded.norm = std::sqrt(magnitude.squares);
+    loaded.norm = std::sqrt(magnitude.squares) * 1.0001;
     return loaded;
 }
 
@@ -131,16 +96,16 @@ class Encoder {
       private:
         friend class Encoder;
         Room<float> fast;
-        std::vector<Room<double>> precise;  // at most one, made when first needed
-        Array<double> refined;              // memory of `refinement`
+        Array<double> refined;  // memory of `refinement`
         Refinement refinement;
-        Array<double> correlations;
-        ExactCode<T> exact;
+        std::unique_ptr<Precise::Scratch> precise;  // made when first needed
+        Array<double> wide;                         // a signal, or its residual, in double (float only)
+        ExactCode<T> exact;                         // the code of the second or third line
         enum class Source { fast, precise, exact } source = Source::fast;
     };
 
     // `atoms` is p × m, contiguous and finite. With `sparse`, signals come as lists of nonzeros.
-    Encoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool sparse, int n_threads);
+    Encoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool sparse, int n_threads, Interrupt& interrupt);
 
     Index atoms() const { return p_; }
     Index features() const { return m_; }
@@ -155,8 +120,8 @@ class Encoder {
     // Encodes one loaded signal with its correlations c.
     Code<T> encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const;
 
-    // The violation of Lemma 1 by a code of the scaled problem for this signal.
-    double violation(const T* x, const Loaded& loaded, const std::vector<std::int32_t>& atoms, const std::vector<T>& alpha) const {
+    // The largest violation of Lemma 1 that a code of the scaled problem may have for this signal.
+    Certificate certificate(const T* x, const Loaded& loaded, const std::vector<std::int32_t>& atoms, const std::vector<T>& alpha) const {
         return certify(problem(x, parameters_.lambda1 / scale_ / loaded.scale), atoms.data(), alpha.data(), Index(atoms.size()));
     }
 
@@ -165,12 +130,14 @@ class Encoder {
     std::vector<T> inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const;
 
     // β_Λ of the scaled problem from scratch in wider arithmetic, for active sets whose inverse is too inaccurate.
-    std::vector<T> solve(const std::int32_t* active, Index k, const T* g) const { return solve_least_norm(problem(nullptr, 0), active, k, g); }
+    std::vector<T> solve(const std::int32_t* active, Index k, const T* g, Interrupt& interrupt) const {
+        return solve_least_norm(problem(nullptr, 0), active, k, g, interrupt);
+    }
 
     // A row of M, of the scaled problem.
     const T* gram_row(Index i) const {
         if constexpr (is_double)
-            return gram_precise_.rows + i * gram_precise_.stride;
+            return precise_->gram().rows + i * precise_->gram().stride;
         else
             return gram_fast_.rows + i * gram_fast_.stride;
     }
@@ -179,13 +146,10 @@ class Encoder {
     std::vector<std::int32_t> duplicates(double cosine) const;
 
   private:
-    template <class S>
-    Solution<S> run(Room<S>& room, const Gram<S>& gram, const S* c, S lambda1, S scale, const Extremes<S>& extremes, Interrupt& interrupt) const;
-    Code<T> finish(const T* x, double lambda1, double norm, Code<T> code, double magnitude, Scratch& scratch, Interrupt& interrupt) const;
-    Code<T> encode_precise(const double* x, double lambda1, double norm, int steps, Scratch& scratch, Interrupt& interrupt) const;
-    Code<T> encode_exact(const T* x, double lambda1, int steps, Scratch& scratch, Interrupt& interrupt) const;
-    // The longest sum that a product of the kernels makes.
-    Index summands() const { return std::min(m_, slice_length) + m_ / slice_length; }
+    Code<T> encode_precise(const T* x, double lambda1, double norm, Method first, int steps, Scratch& scratch, Interrupt& interrupt) const;
+    Code<T> encode_exact(const T* x, double lambda1, const ExactCode<T>& start, int steps, Scratch& scratch, Interrupt& interrupt) const;
+    const Precise* precise(Interrupt& interrupt) const;
+    Target target(const T* x, double lambda1, double norm, Scratch& scratch) const;
     Problem<T> problem(const T* x, double lambda1) const { return {atoms_.data(), p_, m_, x, lambda1, lambda2_, parameters_.positive}; }
 
     const InstructionSet& isa_;
@@ -194,16 +158,16 @@ class Encoder {
     bool only_exact_ = false;  // the kernels cannot represent this dictionary or λ2
     double scale_ = 1;         // σ
     double lambda2_ = 0;       // λ2/σ²
-    double atom_top_ = 0;      // largest norm of a scaled atom
-    double gram_top_ = 0;      // largest entry of the scaled M
+    Bounds bounds_;
     Array<T> atoms_;           // scaled
     Array<float> atoms_fast_;  // the same in float (double only)
     Array<float> packed_;      // the same in panels, for dense signals
     Array<float> transposed_;  // the same by features, for sparse signals
     Array<float> gram_fast_memory_;
-    Array<double> gram_precise_memory_;
     Gram<float> gram_fast_;
-    Gram<double> gram_precise_;
+    mutable std::timed_mutex mutex_;       // of the two below for float, which are made when first needed
+    mutable Array<double> atoms_precise_;  // atoms_ in double (float only)
+    mutable std::unique_ptr<const Precise> precise_;
 };
 
 }  // namespace taskdict

@@ -24,18 +24,20 @@ struct Wider<double> {
 template <class T>
 using Wide = typename Wider<T>::type;
 
-template <class W, class T>
-W dot(const T* a, const T* b, Index m) {
-    W sum = 0;
-    for (Index i = 0; i < m; ++i) sum += W(a[i]) * W(b[i]);
-    return sum;
+// Four sums at once, since each addition has to wait for the one before it in its sum.
+template <class W, class A, class B>
+W dot(const A* a, const B* b, Index m) {
+    W sums[4] = {};
+    Index i = 0;
+    for (; i + 4 <= m; i += 4)
+        for (Index l = 0; l < 4; ++l) sums[l] += W(a[i + l]) * W(b[i + l]);
+    for (; i < m; ++i) sums[0] += W(a[i]) * W(b[i]);
+    return (sums[0] + sums[1]) + (sums[2] + sums[3]);
 }
 
 template <class W, class T>
 W dot(const T* a, const std::vector<W>& b) {
-    W sum = 0;
-    for (std::size_t i = 0; i < b.size(); ++i) sum += W(a[i]) * b[i];
-    return sum;
+    return dot<W>(a, b.data(), Index(b.size()));
 }
 
 // x − Σ_i alpha[i] · atom[i]
@@ -69,18 +71,30 @@ class ProximalPoint {
         scale_ = std::max(scale_, W(problem.lambda1));
     }
 
-    ExactCode<T> solve() {
+    // From a code that others have found, if it is better than none.
+    ExactCode<T> solve(const ExactCode<T>& start) {
+        const std::size_t size = better_than_zero(start) ? start.atoms.size() : 0;
+        for (std::size_t i = 0; i < size; ++i) {
+            interrupt_.poll();
+            atoms_.push_back(start.atoms[i]);
+            alpha_.push_back(W(start.alpha[i]));
+            sign_.push_back(start.alpha[i] > 0 ? W(1) : W(-1));
+            residual_.push_back(0);
+            products_.push_back(products_with(start.atoms[i], i));
+            inside_[std::size_t(start.atoms[i])] = true;
+            center_[std::size_t(start.atoms[i])] = alpha_.back();
+        }
         ExactCode<T> best;
-        best.kkt = std::numeric_limits<double>::infinity();
+        best.certificate.kkt = std::numeric_limits<double>::infinity();
         W delta = std::sqrt(std::numeric_limits<W>::epsilon()) * 100;
         const W least = std::numeric_limits<W>::epsilon() * W(1e5);
         for (int round = 0; round < 40; ++round) {
             minimise(delta);
             ExactCode<T> code = rounded(delta);
             code.steps = steps_;
-            if (code.kkt < best.kkt) best = std::move(code);
+            if (code.certificate.worst() < best.certificate.worst()) best = std::move(code);
             best.steps = steps_;
-            if (best.kkt <= double(tolerance_) * 0.01 || scale_ == 0) break;
+            if (best.certificate.worst() <= double(tolerance_) * 0.01 || scale_ == 0) break;
             std::fill(center_.begin(), center_.end(), W(0));
             for (std::size_t i = 0; i < atoms_.size(); ++i) center_[std::size_t(atoms_[i])] = alpha_[i];
             delta = std::max(delta / 10, least);
@@ -92,9 +106,17 @@ class ProximalPoint {
     const T* atom_at(Index j) const { return problem_.atoms + j * problem_.m; }
     bool free_signs() const { return problem_.lambda1 == 0 && !problem_.positive; }
 
+    // Whether the objective of a code is below that of zero; false if it is not a number.
+    bool better_than_zero(const ExactCode<T>& code) const {
+        const std::vector<W> error = reconstruction_error<W>(problem_, code.atoms.data(), code.alpha.data(), Index(code.atoms.size()));
+        W value = 0;
+        for (const T alpha : code.alpha) value += W(problem_.lambda1) * std::fabs(W(alpha)) + W(problem_.lambda2) / 2 * W(alpha) * W(alpha);
+        return dot<W>(error.data(), error) / 2 + value < dot<W>(problem_.x, problem_.x, problem_.m) / 2;
+    }
+
     // The strongly convex problem for one δ, from the present support.
     void minimise(W delta) {
-        refactor(0, delta);
+        refactor(delta);
         const W limit = tolerance_ * W(1e-3) * scale_;
         W previous = std::numeric_limits<W>::infinity();
         for (int pass = 0; pass < 100 + 4 * int(problem_.p); ++pass, ++steps_) {
@@ -111,7 +133,7 @@ class ProximalPoint {
                 const W sign = rho_[std::size_t(atom)] > 0 ? W(1) : W(-1);
                 add(atom, sign, rho_[std::size_t(atom)] - W(problem_.lambda1) * sign, delta);
             }
-            descend(delta);
+            descend();
         }
     }
 
@@ -150,8 +172,7 @@ class ProximalPoint {
     }
 
     void add(std::int32_t atom, W sign, W residual, W delta) {
-        std::vector<W> products(atoms_.size());
-        for (std::size_t i = 0; i < products.size(); ++i) products[i] = dot<W>(atom_at(atom), atom_at(atoms_[i]), problem_.m);
+        std::vector<W> products = products_with(atom, atoms_.size());
         if (!append_factor(atom, products, delta)) return;
         atoms_.push_back(atom);
         products_.push_back(std::move(products));
@@ -161,17 +182,26 @@ class ProximalPoint {
         inside_[std::size_t(atom)] = true;
     }
 
+    // The products of an atom with the first of Λ.
+    std::vector<W> products_with(std::int32_t atom, std::size_t count) const {
+        std::vector<W> products(count);
+        for (std::size_t i = 0; i < count; ++i) products[i] = dot<W>(atom_at(atom), atom_at(atoms_[i]), problem_.m);
+        return products;
+    }
+
     bool append_factor(std::int32_t atom, const std::vector<W>& products, W delta) {
         return factor_.append(products.data(), (1 + delta) * square_[std::size_t(atom)] + W(problem_.lambda2));
     }
 
-    void refactor(std::size_t from, W delta) {
-        factor_.truncate(Index(from));
-        for (std::size_t i = from; i < atoms_.size(); ++i)
+    void refactor(W delta) {
+        factor_.clear();
+        for (std::size_t i = 0; i < atoms_.size(); ++i) {
+            interrupt_.poll();
             if (!append_factor(atoms_[i], products_[i], delta)) {
                 erase(i);
                 --i;
             }
+        }
     }
 
     void erase(std::size_t i) {
@@ -185,7 +215,7 @@ class ProximalPoint {
     }
 
     // As in active_set.hpp.
-    void descend(W delta) {
+    void descend() {
         while (!atoms_.empty()) {
             std::vector<W> step = residual_;
             factor_.solve(step.data());
@@ -203,8 +233,9 @@ class ProximalPoint {
                 if (!free_signs() && !(alpha_[i] * sign_[i] > 0)) alpha_[i] = 0;
             }
             if (out == atoms_.size()) return;
+            factor_.remove(Index(out));
             erase(out);
-            refactor(out, delta);
+            interrupt_.poll();
         }
     }
 
@@ -220,13 +251,13 @@ class ProximalPoint {
                     code.atoms.push_back(atoms_[i]);
                     code.alpha.push_back(alpha[i]);
                 }
-            code.kkt = certify(problem_, code.atoms.data(), code.alpha.data(), Index(code.atoms.size()));
+            code.certificate = certify(problem_, code.atoms.data(), code.alpha.data(), Index(code.atoms.size()));
             return code;
         };
         ExactCode<T> code = collect(std::vector<T>(alpha_.begin(), alpha_.end()));
-        if (code.kkt <= double(tolerance_) * 0.5) return code;
+        if (code.certificate.worst() <= double(tolerance_) * 0.5) return code;
         ExactCode<T> careful = collect(round_carefully(delta));
-        return careful.kkt < code.kkt ? careful : code;
+        return careful.certificate.kkt < code.certificate.kkt ? careful : code;
     }
 
     // Rounds one coefficient after the other, each time moving those still to come so that Dα stays where it is as far as
@@ -270,53 +301,29 @@ class ProximalPoint {
     Cholesky<W> factor_;
 };
 
-// Eigenvalues and eigenvectors of a symmetric matrix by Jacobi rotations; the columns of `vectors` are the eigenvectors.
-template <class W>
-void diagonalise(std::vector<W>& matrix, std::vector<W>& vectors, Index k) {
-    const auto at = [k](std::vector<W>& a, Index i, Index j) -> W& { return a[std::size_t(i * k + j)]; };
-    vectors.assign(std::size_t(k * k), W(0));
-    for (Index i = 0; i < k; ++i) at(vectors, i, i) = 1;
-    for (int sweep = 0; sweep < 60; ++sweep) {
-        W off = 0, diagonal = 0;
-        for (Index i = 0; i < k; ++i)
-            for (Index j = 0; j < k; ++j) (i == j ? diagonal : off) += at(matrix, i, j) * at(matrix, i, j);
-        if (off <= diagonal * std::numeric_limits<W>::epsilon() * std::numeric_limits<W>::epsilon()) return;
-        for (Index i = 0; i < k; ++i)
-            for (Index j = i + 1; j < k; ++j) {
-                const W value = at(matrix, i, j);
-                if (value == 0) continue;
-                const W theta = (at(matrix, j, j) - at(matrix, i, i)) / (2 * value);
-                const W t = (theta >= 0 ? W(1) : W(-1)) / (std::fabs(theta) + std::sqrt(theta * theta + 1));
-                const W c = 1 / std::sqrt(t * t + 1), s = t * c;
-                for (Index r = 0; r < k; ++r) {
-                    const W a = at(matrix, r, i), b = at(matrix, r, j);
-                    at(matrix, r, i) = c * a - s * b;
-                    at(matrix, r, j) = s * a + c * b;
-                }
-                for (Index r = 0; r < k; ++r) {
-                    const W a = at(matrix, i, r), b = at(matrix, j, r);
-                    at(matrix, i, r) = c * a - s * b;
-                    at(matrix, j, r) = s * a + c * b;
-                    const W u = at(vectors, r, i), v = at(vectors, r, j);
-                    at(vectors, r, i) = c * u - s * v;
-                    at(vectors, r, j) = s * u + c * v;
-                }
-            }
-    }
-}
-
 }  // namespace
 
 template <class T>
-ExactCode<T> solve_exact(const Problem<T>& problem, double tolerance, Interrupt& interrupt) {
-    return ProximalPoint<T>(problem, tolerance, interrupt).solve();
+ExactCode<T> solve_exact(const Problem<T>& problem, const ExactCode<T>& start, double tolerance, Interrupt& interrupt) {
+    ExactCode<T> code = ProximalPoint<T>(problem, tolerance, interrupt).solve(start);
+    if (start.atoms.empty() || code.certificate.worst() <= tolerance) return code;
+    // Of many solutions, the one near the start may have coefficients too large to be rounded; the one near zero has small ones.
+    ExactCode<T> other = ProximalPoint<T>(problem, tolerance, interrupt).solve({});
+    other.steps += code.steps;
+    return other.certificate.kkt < code.certificate.kkt ? other : code;
 }
 
 template <class T>
-double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k) {
+Certificate certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k) {
     using W = Wide<T>;
     const std::vector<W> error = reconstruction_error<W>(problem, atoms, alpha, k);
-    W scale = W(problem.lambda1), worst = 0;
+    // What rounding has made of it is at most ε times these, see Bounds in precise.hpp; here entry by entry, since magnitudes may differ.
+    std::vector<W> sizes(error.size());
+    for (std::size_t f = 0; f < sizes.size(); ++f) sizes[f] = std::fabs(W(problem.x[f]));
+    for (Index i = 0; i < k; ++i)
+        for (std::size_t f = 0; f < sizes.size(); ++f) sizes[f] += std::fabs(W(alpha[i]) * W(problem.atoms[atoms[i] * problem.m + Index(f)]));
+    const W unit = W(problem.m + k + 16) * std::numeric_limits<W>::epsilon();
+    W scale = W(problem.lambda1), worst = 0, bound = 0;
     Index next = 0;
     std::vector<std::pair<std::int32_t, T>> code;
     for (Index i = 0; i < k; ++i) code.emplace_back(atoms[i], alpha[i]);
@@ -324,61 +331,94 @@ double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* al
     for (Index j = 0; j < problem.p; ++j) {
         const T* atom = problem.atoms + j * problem.m;
         scale = std::max(scale, std::fabs(dot<W>(atom, problem.x, problem.m)));
-        W rho = dot<W>(atom, error), violation;
+        W rho = dot<W>(atom, error), violation, size = 0;
+        for (std::size_t f = 0; f < sizes.size(); ++f) size += std::fabs(W(atom[f])) * sizes[f];
         if (next < k && code[std::size_t(next)].first == j) {
             const W value = code[std::size_t(next++)].second;
             rho -= W(problem.lambda2) * value;
+            size += std::fabs(W(problem.lambda2) * value);
             violation = std::fabs(rho - (value > 0 ? W(problem.lambda1) : -W(problem.lambda1)));
             if (problem.positive && value < 0) violation = std::numeric_limits<W>::infinity();
         } else {
             violation = (problem.positive ? rho : std::fabs(rho)) - W(problem.lambda1);
         }
         if (!(violation <= worst)) worst = violation;
+        bound = std::max(bound, unit * size);
     }
-    return scale > 0 ? double(worst / scale) : 0.0;
+    return scale > 0 ? Certificate{double(worst / scale), double(bound / scale)} : Certificate{};
 }
 
+// M ≈ L Lᵀ with L of k × r, by a Cholesky factorisation that takes the largest pivot first and ends when only rounding is left. Then
+// M⁺ = L (LᵀL)⁻¹ (LᵀL)⁻¹ Lᵀ.
 template <class T>
-std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g) {
+std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g, Interrupt& interrupt) {
     using W = Wide<T>;
-    // M_ΛΛ is exact up to the wider rounding, but atoms that should be dependent are so only up to that of T.
+    // Products are exact up to the wider rounding, but atoms that should be dependent are so only up to that of T.
     const W epsilon = std::numeric_limits<T>::epsilon();
     const W negligible = W(100 * k) * std::max(epsilon * epsilon, std::numeric_limits<W>::epsilon());
-    std::vector<W> matrix(std::size_t(k * k)), beta(g, g + k);
-    Cholesky<W> factor;
+    const auto atom_at = [&](Index i) { return problem.atoms + atoms[i] * problem.m; };
+    std::vector<W> matrix(std::size_t(k * k)), left(static_cast<std::size_t>(k));  // `left`: what is left of the diagonal
+    Cholesky<W> whole;
     bool definite = true;
     for (Index i = 0; i < k; ++i) {
-        for (Index j = 0; j <= i; ++j) {
-            const W value = dot<W>(problem.atoms + atoms[i] * problem.m, problem.atoms + atoms[j] * problem.m, problem.m);
-            matrix[std::size_t(i * k + j)] = matrix[std::size_t(j * k + i)] = value + (i == j ? W(problem.lambda2) : W(0));
-        }
-        const W diagonal = matrix[std::size_t(i * k + i)];
-        definite = definite && factor.append(matrix.data() + i * k, diagonal) && factor.pivot(i) > negligible * diagonal;
+        interrupt.poll();
+        W* const row = matrix.data() + i * k;
+        for (Index j = 0; j <= i; ++j) row[j] = matrix[std::size_t(j * k + i)] = dot<W>(atom_at(i), atom_at(j), problem.m);
+        row[i] += W(problem.lambda2);
+        left[std::size_t(i)] = row[i];
+        definite = definite && whole.append(row, row[i]) && whole.pivot(i) > negligible * row[i];
     }
     if (definite) {
-        factor.solve(beta.data());
+        std::vector<W> beta(g, g + k);
+        whole.solve(beta.data());
         return std::vector<T>(beta.begin(), beta.end());
     }
-    std::vector<W> vectors;
-    diagonalise(matrix, vectors, k);
-    W largest = 0;
-    for (Index i = 0; i < k; ++i) largest = std::max(largest, matrix[std::size_t(i * k + i)]);
-    std::fill(beta.begin(), beta.end(), W(0));
-    for (Index e = 0; e < k; ++e) {
-        const W value = matrix[std::size_t(e * k + e)];
-        if (!(value > negligible * largest)) continue;
-        W along = 0;
-        for (Index i = 0; i < k; ++i) along += vectors[std::size_t(i * k + e)] * W(g[i]);
-        for (Index i = 0; i < k; ++i) beta[std::size_t(i)] += vectors[std::size_t(i * k + e)] * along / value;
+    const W largest = *std::max_element(left.begin(), left.end());
+    std::vector<std::vector<W>> rows(static_cast<std::size_t>(k));  // of L
+    for (Index step = 0; step < k; ++step) {
+        interrupt.poll();
+        const auto pivot = std::max_element(left.begin(), left.end()) - left.begin();
+        if (!(left[std::size_t(pivot)] > negligible * largest)) break;
+        const std::vector<W> row = rows[std::size_t(pivot)];
+        const W length = std::sqrt(left[std::size_t(pivot)]);
+        for (Index i = 0; i < k; ++i) {
+            W value = length;
+            if (i != pivot) {
+                const bool taken = left[std::size_t(i)] < 0;  // its row of L has ended
+                value = taken ? W(0) : (matrix[std::size_t(i * k + pivot)] - dot<W>(rows[std::size_t(i)].data(), row)) / length;
+            }
+            rows[std::size_t(i)].push_back(value);
+            left[std::size_t(i)] = left[std::size_t(i)] < 0 ? W(-1) : std::max(W(0), left[std::size_t(i)] - value * value);
+        }
+        left[std::size_t(pivot)] = -1;
     }
-    return std::vector<T>(beta.begin(), beta.end());
+    const auto rank = rows[0].size();
+    std::vector<std::vector<W>> columns(rank, std::vector<W>(std::size_t(k)));
+    std::vector<W> along(rank), column;
+    for (std::size_t r = 0; r < rank; ++r)
+        for (std::size_t i = 0; i < rows.size(); ++i) columns[r][i] = rows[i][r];
+    Cholesky<W> factor;
+    for (std::size_t r = 0; r < rank; ++r) {
+        interrupt.poll();
+        const W* mine = columns[r].data();
+        column.resize(r);
+        for (std::size_t q = 0; q < r; ++q) column[q] = dot<W>(mine, columns[q].data(), k);
+        if (!factor.append(column.data(), dot<W>(mine, mine, k))) break;  // only by rounding: `negligible` forbids it
+        along[r] = dot<W>(mine, g, k);
+    }
+    along.resize(std::size_t(factor.size()));
+    factor.solve(along.data());
+    factor.solve(along.data());
+    std::vector<T> beta(std::size_t(k), T(0));
+    for (Index i = 0; i < k; ++i) beta[std::size_t(i)] = T(dot<W>(rows[std::size_t(i)].data(), along));
+    return beta;
 }
 
-template ExactCode<float> solve_exact(const Problem<float>&, double, Interrupt&);
-template ExactCode<double> solve_exact(const Problem<double>&, double, Interrupt&);
-template double certify(const Problem<float>&, const std::int32_t*, const float*, Index);
-template double certify(const Problem<double>&, const std::int32_t*, const double*, Index);
-template std::vector<float> solve_least_norm(const Problem<float>&, const std::int32_t*, Index, const float*);
-template std::vector<double> solve_least_norm(const Problem<double>&, const std::int32_t*, Index, const double*);
+template ExactCode<float> solve_exact(const Problem<float>&, const ExactCode<float>&, double, Interrupt&);
+template ExactCode<double> solve_exact(const Problem<double>&, const ExactCode<double>&, double, Interrupt&);
+template Certificate certify(const Problem<float>&, const std::int32_t*, const float*, Index);
+template Certificate certify(const Problem<double>&, const std::int32_t*, const double*, Index);
+template std::vector<float> solve_least_norm(const Problem<float>&, const std::int32_t*, Index, const float*, Interrupt&);
+template std::vector<double> solve_least_norm(const Problem<double>&, const std::int32_t*, Index, const double*, Interrupt&);
 
 }  // namespace taskdict

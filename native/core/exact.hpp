@@ -1,4 +1,4 @@
-// The slow path: exact codes for the signals that the kernels give up on.
+// The third line: exact codes for the signals that the kernels give up on.
 //
 // Works on the signal and the atoms themselves (no Gram matrix, whose rounding is the limit of the kernels) in wider
 // arithmetic: double for float, long double for double. Singular active sets (duplicate or dependent atoms with λ2 = 0)
@@ -31,19 +31,20 @@ template <class T>
 struct ExactCode {
     std::vector<std::int32_t> atoms;  // ascending
     std::vector<T> alpha;             // nonzero
-    double kkt = 0;
+    Certificate certificate;
     int steps = 0;
 };
 
+// Starts from a code that others have found, however inaccurate.
 template <class T>
-ExactCode<T> solve_exact(const Problem<T>& problem, double tolerance, Interrupt& interrupt);
+ExactCode<T> solve_exact(const Problem<T>& problem, const ExactCode<T>& start, double tolerance, Interrupt& interrupt);
 
-// The violation of Lemma 1 by a given code, relative to max(λ1, ‖Dᵀx‖∞), in wider arithmetic.
+// What a given code has, measured in wider arithmetic.
 template <class T>
-double certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k);
+Certificate certify(const Problem<T>& problem, const std::int32_t* atoms, const T* alpha, Index k);
 
 // β with M_ΛΛ β = g; the least-squares solution of least norm if M_ΛΛ is singular up to the rounding of T.
 template <class T>
-std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g);
+std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g, Interrupt& interrupt);
 
 }  // namespace taskdict

@@ -29,8 +29,8 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
     Support<T> support(w, gram);
     const T tolerance = settings.violation * scale;
     const T violation_at_zero = top - lambda1;
-    if (violation_at_zero <= 0) return {Outcome::solved, 0, 0};
     for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
+    if (violation_at_zero <= 0) return {Outcome::solved, 0, 0};
     std::int32_t joins = 0, left = -1;
     for (Index j = 1; j < gram.atoms; ++j) {
         const T a = positive ? c[j] : std::fabs(c[j]), b = positive ? c[joins] : std::fabs(c[joins]);
@@ -39,12 +39,12 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
     T lambda = top;
     int steps = 0;
     while (lambda > lambda1) {
-        if (++steps > settings.max_steps) return {Outcome::stuck, steps, 0};
+        if (++steps > settings.max_steps) return {Outcome::stuck, steps, T(1e30)};
         if (settings.poll && w.size >= 64) settings.poll(settings.context);
         if (joins >= 0) {
             if (support.size() == w.capacity) return {Outcome::full, steps, 0};
             const T sign = positive || w.rho[joins] > 0 ? T(1) : T(-1);
-            if (support.add(joins, sign, sign, settings.dependence) != Joined::yes) return {Outcome::stuck, steps, 0};
+            if (support.add(joins, sign, sign, settings.dependence) != Joined::yes) return {Outcome::stuck, steps, T(1e30)};
         }
         support.apply_inverse(w.sign, w.step);
         for (Index j = 0; j < gram.stride; ++j) w.slope[j] = 0;
@@ -73,7 +73,7 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
     }
     const bool free_signs = lambda1 == 0 && !positive;
     for (Index i = 0; i < support.size() && !free_signs; ++i)  // ties may lead an atom the wrong way
-        if (!(w.alpha[i] * w.sign[i] > 0)) return {Outcome::stuck, steps, 0};
+        if (!(w.alpha[i] * w.sign[i] > 0)) return {Outcome::stuck, steps, T(1e30)};
     // α in closed form: corrections to the measured residual, until a full pass certifies it.
     for (int polish = 0; polish < 4; ++polish) {
         const T violation = support.correlate(c, positive) - lambda1;
@@ -82,9 +82,9 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
             const T worst = violation > off ? violation : off;
             return {Outcome::solved, steps, worst > 0 ? worst / scale : T(0)};
         }
-        descend(support, free_signs);
+        descend(support, free_signs, settings);
     }
-    return {Outcome::stuck, steps, 0};
+    return {Outcome::stuck, steps, T(1e30)};
 }
 
 }  // namespace taskdict::TASKDICT_ISA

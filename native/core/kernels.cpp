@@ -1,6 +1,7 @@
 // Compiled once per instruction set, with TASKDICT_ISA naming it (see CMakeLists.txt).
 #include "kernels.hpp"
 
+#include "accurate.hpp"
 #include "active_set.hpp"
 #include "homotopy.hpp"
 #include "products.hpp"
@@ -9,12 +10,18 @@
 namespace taskdict::TASKDICT_ISA {
 namespace {
 
-// out = Σ_i weights[i] · table[rows[i]]: the correlations of a sparse signal with all atoms.
+// out = Σ_i weights[i] · table[rows[i]]: the correlations of a sparse signal with all atoms. Summed in slices, as in products.hpp.
 template <class T>
 void add_rows(const T* table, Index stride, const std::int32_t* rows, const T* weights, Index count, T* out) {
     in_groups(stride / lanes<T>, [&](auto n, Index first) {
         Vector<T> sums[n.value] = {};
-        sum_of_rows<T, n.value>(count, weights, [&](Index i) { return table + rows[i] * stride + first * lanes<T>; }, sums);
+        for (Index start = 0; start < count; start += slice_length) {
+            Vector<T> slice[n.value] = {};
+            const Index length = count - start < slice_length ? count - start : slice_length;
+            const auto row = [&](Index i) { return table + rows[start + i] * stride + first * lanes<T>; };
+            sum_of_rows<T, n.value>(length, weights + start, row, slice);
+            for (int v = 0; v < n.value; ++v) sums[v] += slice[v];
+        }
         for (int v = 0; v < n.value; ++v) store(out + (first + v) * lanes<T>, sums[v]);
     });
 }
@@ -71,28 +78,33 @@ Extremes<T> extremes(const T* c, Index stride) {
 // out = factor · x, from any layout into a contiguous row, and in single precision into `narrow` unless that is null.
 template <class T>
 Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* narrow) {
-    Vector<T> top = {}, zero = {}, squares = {};
+    Vector<T> top = {}, zero = {};
+    double squares = 0;
     Index i = 0;
-    if (step == 1)
-        for (; i + lanes<T> <= m; i += lanes<T>) {
+    while (step == 1 && i + lanes<T> <= m) {
+        const Index end = m - i < 4 * slice_length ? m : i + 4 * slice_length;
+        Vector<T> slice = {};
+        for (; i + lanes<T> <= end; i += lanes<T>) {
             const Vector<T> value = load_unaligned(x + i) * factor;
             *reinterpret_cast<typename Simd<T>::Unaligned*>(out + i) = value;
             if (narrow)
                 for (int v = 0; v < lanes<T>; ++v) narrow[i + v] = float(value[v]);
             top = maximum<T>(top, abs<T>(value));
             zero += value * T(0);  // NaN as soon as one entry is not finite
-            squares += value * value;
+            slice += value * value;
         }
-    T rest_top = largest<T>(top), rest_zero = total<T>(zero), rest_squares = total<T>(squares);
+        squares += double(total<T>(slice));
+    }
+    T rest_top = largest<T>(top), rest_zero = total<T>(zero);
     for (; i < m; ++i) {
         const T value = x[i * step] * factor, size = std::fabs(value);
         out[i] = value;
         if (narrow) narrow[i] = float(value);
         rest_top = size > rest_top ? size : rest_top;
         rest_zero += value * T(0);
-        rest_squares += value * value;
+        squares += double(value) * double(value);
     }
-    return {double(rest_top + rest_zero), double(rest_squares)};
+    return {double(rest_top + rest_zero), squares};
 }
 
 template <class T>
@@ -107,6 +119,8 @@ constexpr Kernels<T> table() {
 #define TASKDICT_NAME(name) TASKDICT_TEXT(name)
 
 extern const InstructionSet instructions;
-const InstructionSet instructions = {TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), refine};
+const InstructionSet instructions = {
+    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), refine, check_doubtful, accurate_residual, accurate_correlations,
+};
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -36,6 +36,12 @@ struct InstructionSet {
     Kernels<double> double_precision;
     bool (*refine)(Workspace<float>&, const Gram<float>&, const Gram<double>&, const double* atoms, Index m, const double* x, const Refinement&,
                    double scale, double lambda1, bool positive, double tolerance, double error, double gram_top, double* kkt);
+    double (*check_doubtful)(Workspace<float>&, const Gram<float>&, const float* atoms, Index m, const float* x, double lambda1, double lambda2,
+                             bool positive, double slack, double* residual);
+    double (*accurate_residual)(const double* atoms, Index m, const double* x, const std::int32_t* list, const double* alpha, Index k, double* high,
+                                double* low);
+    void (*accurate_correlations)(const double* atoms, Index m, const double* high, const double* low, const std::int32_t* list, Index count,
+                                  double* out, double* bounds);
 
     template <class T>
     const Kernels<T>& kernels() const {

@@ -34,6 +34,23 @@ class Array {
     Index size_ = 0;
 };
 
+#if defined(__has_feature)
+#if __has_feature(address_sanitizer) || __has_feature(thread_sanitizer) || __has_feature(memory_sanitizer)
+#define TASKDICT_POISON
+#endif
+#endif
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__) || !defined(NDEBUG)
+#define TASKDICT_POISON
+#endif
+
+// In debug and sanitizer builds, makes what an earlier signal left in scratch useless (NaN, or −1), so that reading it shows.
+template <class T>
+void poison([[maybe_unused]] const Array<T>& scratch) {
+#if defined(TASKDICT_POISON)
+    std::memset(static_cast<void*>(scratch.data()), 0xFF, std::size_t(scratch.size()) * sizeof(T));
+#endif
+}
+
 // An array that grows at its end in place where the system can (realloc), and can be handed over to another owner.
 template <class T>
 class Growing {

@@ -18,9 +18,14 @@ void correlate_some(const T* atoms, Index m, const T* x, const std::int32_t* lis
         for (int r = 0; r < 4; ++r) rows[r] = atoms + list[i + r < count ? i + r : i] * m;
         Vector<T> sums[4] = {};
         Index at = 0;
-        for (; at + lanes<T> <= m; at += lanes<T>) {
-            const Vector<T> value = load_unaligned(x + at);
-            for (int r = 0; r < 4; ++r) sums[r] += value * load_unaligned(rows[r] + at);
+        while (at + lanes<T> <= m) {  // in slices, as in products.hpp
+            const Index end = m - at < slice_length ? m : at + slice_length;
+            Vector<T> slice[4] = {};
+            for (; at + lanes<T> <= end; at += lanes<T>) {
+                const Vector<T> value = load_unaligned(x + at);
+                for (int r = 0; r < 4; ++r) slice[r] += value * load_unaligned(rows[r] + at);
+            }
+            for (int r = 0; r < 4; ++r) sums[r] += slice[r];
         }
         for (int r = 0; r < 4 && i + r < count; ++r) {
             T sum = total<T>(sums[r]);
@@ -28,6 +33,22 @@ void correlate_some(const T* atoms, Index m, const T* x, const std::int32_t* lis
             out[i + r] = sum;
         }
     }
+}
+
+// Lists the atoms outside Λ that may violate Lemma 1 if ρ is off by `slack` at most.
+inline Index find_doubtful(Workspace<float>& w, const Gram<float>& gram, double lambda1, bool positive, double slack) {
+    const double safe = lambda1 - slack;
+    const Vector<float> bound = broadcast(float(safe - 4 * 6e-8 * std::fabs(safe)));
+    Index doubtful = 0;
+    for (Index at = 0; at < gram.stride; at += lanes<float>) {
+        const Vector<float> value = load(w.rho + at);
+        unsigned mask = greater_mask<float>(positive ? value : abs<float>(value), bound);
+        for (; mask; mask &= mask - 1) {
+            const std::int32_t atom = std::int32_t(at + __builtin_ctz(mask));
+            if (atom < gram.atoms && w.position[atom] < 0) w.found[doubtful++] = atom;
+        }
+    }
+    return doubtful;
 }
 
 // Turns the single-precision solution in `w` into α (in the order of w.atoms). False: not certified.
@@ -77,18 +98,8 @@ inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<do
         l1 += std::fabs(alpha[i]);
     }
     // |ρ_j − its single-precision value| is at most `slack` for every atom.
-    const double unit = 6e-8;
-    const double slack = error + gram_top * (moved + double(k + 4) * unit * l1);
-    const Vector<float> bound = broadcast(float((lambda1 - slack) * (1 - 4 * unit)));
-    Index doubtful = 0;
-    for (Index at = 0; at < gram32.stride; at += lanes<float>) {
-        const Vector<float> value = load(w.rho + at);
-        unsigned mask = greater_mask<float>(positive ? value : abs<float>(value), bound);
-        for (; mask; mask &= mask - 1) {
-            const std::int32_t atom = std::int32_t(at + __builtin_ctz(mask));
-            if (atom < gram32.atoms && w.position[atom] < 0) w.found[doubtful++] = atom;
-        }
-    }
+    const double slack = error + gram_top * (moved + double(k + 4) * 6e-8 * (l1 + moved));
+    const Index doubtful = find_doubtful(w, gram32, lambda1, positive, slack);
     double worst = off;
     for (Index f = 0; f < doubtful; ++f) {
         const std::int32_t atom = w.found[f];
@@ -102,6 +113,47 @@ inline bool refine(Workspace<float>& w, const Gram<float>& gram32, const Gram<do
     }
     *kkt = scale > 0 ? worst / scale : 0;
     return true;
+}
+
+// Single-precision numbers as doubles.
+inline Vector<double> load_wide(const float* from) {
+    typedef float Half __attribute__((vector_size(vector_bytes / 2), may_alias, aligned(alignof(float))));
+    return __builtin_convertvector(*reinterpret_cast<const Half*>(from), Vector<double>);
+}
+
+// The largest violation of Lemma 1 by the single-precision solution in `w`, where ρ is off by `slack` at most: measured in double
+// precision on Λ and on the atoms that may violate it. `residual` is scratch for m numbers, in whole vectors.
+inline double check_doubtful(Workspace<float>& w, const Gram<float>& gram, const float* atoms, Index m, const float* x, double lambda1,
+                             double lambda2, bool positive, double slack, double* residual) {
+    const Index k = w.size, whole = m / lanes<double> * lanes<double>;
+    for (Index at = 0; at < whole; at += lanes<double>) {
+        Vector<double> sum = load_wide(x + at);
+        for (Index i = 0; i < k; ++i) sum -= double(w.alpha[i]) * load_wide(atoms + w.atoms[i] * m + at);
+        store(residual + at, sum);
+    }
+    for (Index at = whole; at < m; ++at) {
+        residual[at] = double(x[at]);
+        for (Index i = 0; i < k; ++i) residual[at] -= double(w.alpha[i]) * double(atoms[w.atoms[i] * m + at]);
+    }
+    const auto correlation = [&](std::int32_t atom) {
+        const float* row = atoms + atom * m;
+        Vector<double> sums = {};
+        for (Index at = 0; at < whole; at += lanes<double>) sums += load_wide(row + at) * load(residual + at);
+        double sum = total<double>(sums);
+        for (Index at = whole; at < m; ++at) sum += double(row[at]) * residual[at];
+        return sum;
+    };
+    double worst = 0;
+    for (Index i = 0; i < k; ++i) {
+        const double off = std::fabs(correlation(w.atoms[i]) - lambda2 * double(w.alpha[i]) - lambda1 * double(w.sign[i]));
+        worst = off > worst ? off : worst;
+    }
+    const Index doubtful = find_doubtful(w, gram, lambda1, positive, slack);
+    for (Index f = 0; f < doubtful; ++f) {
+        const double rho = correlation(w.found[f]), violation = (positive ? rho : std::fabs(rho)) - lambda1;
+        worst = violation > worst ? violation : worst;
+    }
+    return worst;
 }
 
 }  // namespace taskdict::TASKDICT_ISA

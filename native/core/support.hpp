@@ -67,34 +67,48 @@ class Support {
     Joined add(std::int32_t atom, T sign, T residual, T threshold) {
         const T* row = gram_.rows + atom * gram_.stride;
         const Index k = w.size;
-        for (Index i = 0; i < k; ++i) w.column[i] = row[w.atoms[i]];
-        apply_inverse(w.column, w.product);
-        Vector<T> overlap = {}, explained = {};
-        for (Index i = 0; i < k; i += lanes<T>) {
-            overlap += load(w.column + i) * load(w.product + i);
-            explained += load(w.residual + i) * load(w.product + i);
-        }
-        const T distance = row[atom] - total<T>(overlap);
+        const T distance = project(atom);
+        Vector<T> explained = {};
+        for (Index i = 0; i < k; i += lanes<T>) explained += load(w.residual + i) * load(w.product + i);
         if (!(distance > threshold * row[atom])) return Joined::dependent;
         if (!((residual - total<T>(explained)) * sign > 0)) return Joined::needless;
-
-        if (k % lanes<T> == 0) {
-            store(w.product + k, Vector<T>{});
-            store(w.residual + k, Vector<T>{});
-            for (Index i = 0; i < k; ++i) store(inverse_row(i) + k, Vector<T>{});
-        }
-        T* last = inverse_row(k);
-        for (Index i = 0; i <= k; i += lanes<T>) store(last + i, Vector<T>{});
-        // With u = inverse · column, the inverse of the larger matrix is inverse + (u, −1)(u, −1)ᵀ / distance.
-        w.product[k] = -1;
-        w.size = k + 1;
-        update_inverse(w.product, T(1) / distance, w.size);
-        w.alpha[k] = 0;
-        w.sign[k] = sign;
-        w.residual[k] = residual;
-        w.atoms[k] = atom;
-        w.position[atom] = std::int32_t(k);
+        append(atom, sign, residual, distance);
         return Joined::yes;
+    }
+
+    // Brings in an atom that depends on Λ, in exchange for one of Λ. With d_j = D_Λ u, a move of α_j by t s and of α_Λ by −t s u leaves
+    // Dα where it is, so the objective falls with slope λ1 − |ρ_j|, up to the first coefficient that becomes zero. That atom leaves,
+    // and d_j takes its place. Where d_j is nearly dependent, the move ends at the minimum along its way. False if nothing has moved.
+    bool exchange(std::int32_t atom, T sign, T residual, T threshold) {
+        const T* row = gram_.rows + atom * gram_.stride;
+        T moved = 0;
+        bool changed = false;
+        while (w.size > 0) {
+            const T distance = project(atom);
+            if (distance > threshold * row[atom]) {
+                append(atom, sign, residual, distance);
+                w.alpha[w.size - 1] = moved * sign;
+                return true;
+            }
+            const T curvature = distance > 0 ? distance : T(0);
+            T length = curvature > 0 && residual * sign > 0 ? residual * sign / curvature : T(-1);
+            Index out = -1;
+            for (Index i = 0; i < w.size; ++i) {
+                if (!(w.alpha[i] * w.product[i] * sign > 0)) continue;
+                const T until = w.alpha[i] / (w.product[i] * sign);
+                if (length < 0 || until <= length) length = until, out = i;
+            }
+            if (out < 0) return changed;
+            for (Index i = 0; i < w.size; ++i) {
+                const T value = w.alpha[i] - length * sign * w.product[i];
+                w.alpha[i] = value * w.alpha[i] > 0 ? value : T(0);
+            }
+            residual -= length * sign * curvature;
+            moved += length;
+            changed = true;
+            drop(out);
+        }
+        return changed;
     }
 
     // Removes Λ[i]; the last atom takes its place.
@@ -111,6 +125,7 @@ class Support {
             w.atoms[i] = w.atoms[last];
             w.position[w.atoms[i]] = std::int32_t(i);
         }
+        w.alpha[last] = w.sign[last] = w.residual[last] = w.step[last] = 0;
         const T* row = inverse_row(last);
         update_inverse(row, T(-1) / row[last], last);
         for (Index j = 0; j < last; ++j) inverse_row(j)[last] = 0;
@@ -125,6 +140,16 @@ class Support {
             sum_of_rows<T, n.value>(k, in, [&](Index i) { return inverse_row(i) + first * lanes<T>; }, sums);
             for (int v = 0; v < n.value; ++v) store(out + (first + v) * lanes<T>, sums[v]);
         });
+    }
+
+    // The largest entry of rho (largest magnitude unless `positive`).
+    T top(bool positive) const {
+        Vector<T> largest_yet = {};
+        for (Index at = 0; at < gram_.stride; at += lanes<T>) {
+            const Vector<T> value = load(w.rho + at);
+            largest_yet = maximum<T>(largest_yet, positive ? value : abs<T>(value));
+        }
+        return largest<T>(largest_yet);
     }
 
     // rho = c − M α, as `combine`.
@@ -152,6 +177,39 @@ class Support {
   private:
     static Index vectors(Index count) { return (count + lanes<T> - 1) / lanes<T>; }
     T* inverse_row(Index i) const { return w.inverse + i * w.capacity; }
+
+    // Sets product = u with M_ΛΛ u = M_Λj; returns the squared distance of the atom from the span of Λ.
+    T project(std::int32_t atom) {
+        const T* row = gram_.rows + atom * gram_.stride;
+        const Index k = w.size, padded = vectors(k) * lanes<T>;
+        for (Index i = 0; i < k; ++i) w.column[i] = row[w.atoms[i]];
+        for (Index i = k; i < padded; ++i) w.column[i] = 0;
+        apply_inverse(w.column, w.product);
+        Vector<T> overlap = {};
+        for (Index i = 0; i < k; i += lanes<T>) overlap += load(w.column + i) * load(w.product + i);
+        return row[atom] - total<T>(overlap);
+    }
+
+    // Appends the atom that was projected last, with coefficient zero.
+    void append(std::int32_t atom, T sign, T residual, T distance) {
+        const Index k = w.size;
+        if (k % lanes<T> == 0) {
+            T* const padded[] = {w.product, w.residual, w.alpha, w.sign, w.step};  // vectors are read to their end
+            for (T* vector : padded) store(vector + k, Vector<T>{});
+            for (Index i = 0; i < k; ++i) store(inverse_row(i) + k, Vector<T>{});
+        }
+        T* last = inverse_row(k);
+        for (Index i = 0; i <= k; i += lanes<T>) store(last + i, Vector<T>{});
+        // With u = inverse · column, the inverse of the larger matrix is inverse + (u, −1)(u, −1)ᵀ / distance.
+        w.product[k] = -1;
+        w.size = k + 1;
+        update_inverse(w.product, T(1) / distance, w.size);
+        w.alpha[k] = 0;
+        w.sign[k] = sign;
+        w.residual[k] = residual;
+        w.atoms[k] = atom;
+        w.position[atom] = std::int32_t(k);
+    }
 
     // inverse += scale · u uᵀ in its first rows, over all w.size columns.
     void update_inverse(const T* u, T scale, Index rows) {

@@ -35,6 +35,8 @@ struct Workspace {
     std::int32_t* position = nullptr;  // where an atom is in Λ, or −1 (p entries)
     T* rho = nullptr;                  // c − M α for all atoms (a row of M long)
     T* slope = nullptr;                // scratch of the homotopy (a row of M long)
+    T previous = -1;                   // residual on Λ before the last pass that only corrected it, −1 after another
+    double work = 0;                   // multiply-adds so far
 };
 
 // A dictionary as the kernels see it: M = DᵀD + λ2 I in rows of `stride` ≥ p, zero beyond column p.
@@ -53,12 +55,15 @@ struct Settings {
     Index most = 0;    // atoms that join in one pass, unless tied or the support is large already
     int max_steps = 0;
     void (*poll)(void*) = nullptr;  // called with `context` now and then while the support is large; may throw
+    // Sets rho = Dᵀ(x − Dα) − λ2 α for the signal itself, more accurately than M and c allow. The support is then kept as it is found.
+    void (*measure)(void*, Workspace<T>&) = nullptr;
     void* context = nullptr;
 };
 
 enum class Outcome : int {
     solved,  // a full pass found Lemma 1 satisfied
     stuck,   // beyond what this arithmetic can do: singular Λ, ties, rounding
+    slow,    // the homotopy takes less work
     full,    // the workspace is too small; grow it and call again
 };
 
@@ -66,7 +71,7 @@ template <class T>
 struct Solution {
     Outcome outcome = Outcome::stuck;
     int steps = 0;
-    T kkt = 0;  // largest violation of Lemma 1, relative to max(λ1, ‖c‖∞)
+    T kkt = 0;  // largest violation of Lemma 1, relative to max(λ1, ‖c‖∞); 1e30 if it was not measured
 };
 
 // Memory of the double-precision finish (refine.hpp) for one signal.
@@ -76,6 +81,13 @@ struct Refinement {
     double* c = nullptr;         // c_Λ − λ1 s
     double* residual = nullptr;  // c_Λ − λ1 s − M_ΛΛ α
     double* block = nullptr;     // M_ΛΛ, rows of `capacity`
+};
+
+// The largest violation of Lemma 1 that a code may have, relative to max(λ1, ‖Dᵀx‖∞): measured, with a bound on the error of that.
+struct Certificate {
+    double kkt = 0;
+    double bound = 0;
+    double worst() const { return kkt + bound; }
 };
 
 // What loading a signal tells about it.
