@@ -33,7 +33,7 @@ import numpy as np
 
 from campaign_kinds.case import Failure, Kind, Outcome, generator
 
-KINDS = ("codes", "threads", "gradients", "times", "interrupts")
+KINDS = ("codes", "threads", "gradients", "times", "interrupts", "kills", "models", "images")
 SAVED_EVERY = 10.0  # seconds
 
 
