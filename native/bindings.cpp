@@ -9,24 +9,53 @@
 #include "core/batch.hpp"
 #include "core/pictures.hpp"
 #include "core/sums.hpp"
+#include "core/threads.hpp"
 
 namespace nb = nanobind;
 using namespace taskdict;
 
 namespace {
 
-template <class T>
-using Matrix = nb::ndarray<const T, nb::ndim<2>, nb::device::cpu>;
-template <class T>
-using Contiguous = nb::ndarray<const T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using Writable = nb::ndarray<T, nb::ndim<2>, nb::c_contig, nb::device::cpu>;
-template <class T>
-using List = nb::ndarray<const T, nb::ndim<1>, nb::c_contig, nb::device::cpu>;
+// An array whose address is a multiple of alignof(T). Others are refused as arguments: to read them is undefined behaviour.
+template <class T, class... Options>
+struct Aligned : nb::ndarray<T, nb::device::cpu, Options...> {};
 
-bool user_interrupts() {
+template <class T>
+using Matrix = Aligned<const T, nb::ndim<2>>;
+template <class T>
+using Contiguous = Aligned<const T, nb::ndim<2>, nb::c_contig>;
+template <class T>
+using Writable = Aligned<T, nb::ndim<2>, nb::c_contig>;
+template <class T>
+using List = Aligned<const T, nb::ndim<1>, nb::c_contig>;
+
+}  // namespace
+
+template <class T, class... Options>
+struct nanobind::detail::type_caster<Aligned<T, Options...>> {
+    using Array = ndarray<T, device::cpu, Options...>;
+    using Wanted = Aligned<T, Options...>;
+    NB_TYPE_CASTER(Wanted, make_caster<Array>::Name)
+
+    bool from_python(handle source, std::uint32_t flags, cleanup_list* cleanup) noexcept {
+        make_caster<Array> caster;
+        if (!caster.from_python(source, flags, cleanup)) return false;
+        value = {std::move(caster.value)};
+        return value.size() == 0 || reinterpret_cast<std::uintptr_t>(value.data()) % alignof(T) == 0;
+    }
+};
+
+namespace {
+
+// Asks Python whether a signal handler wants this call to end. It ends as well in a child that the handler has forked.
+bool user_interrupts(int generation) {
     const nb::gil_scoped_acquire gil;
-    return PyErr_CheckSignals() != 0;
+    if (PyErr_CheckSignals() != 0) return true;
+    if (fork_generation() == generation) return false;
+    PyErr_SetString(PyExc_RuntimeError,
+                    "this process was forked by a signal handler during a call of taskdict, whose threads are in the parent process only: "
+                    "the call cannot be finished here. Leave the child from within the handler (os._exit), or make the call again.");
+    return true;
 }
 
 // Runs `body(interrupt)` without the GIL; what the user or the data stop becomes a Python exception.
@@ -34,7 +63,7 @@ template <class Body>
 void without_gil(Body body) {
     try {
         const nb::gil_scoped_release release;
-        Interrupt interrupt(user_interrupts);
+        Interrupt interrupt([generation = fork_generation()] { return user_interrupts(generation); });
         body(interrupt);
     } catch (const Interrupted&) {
         nb::raise_python_error();
@@ -229,9 +258,9 @@ NB_MODULE(_core, module) {
     bind<double>(module, "EncoderFloat64", "CodesFloat64");
     module.def(
         "bend",
-        [](nb::ndarray<const float, nb::ndim<3>, nb::c_contig, nb::device::cpu> pictures, Contiguous<std::int64_t> offsets,
-           nb::ndarray<const float, nb::ndim<4>, nb::c_contig, nb::device::cpu> values, Contiguous<float> down, Contiguous<float> right,
-           float background, nb::ndarray<float, nb::ndim<3>, nb::c_contig, nb::device::cpu> out) {
+        [](Aligned<const float, nb::ndim<3>, nb::c_contig> pictures, Contiguous<std::int64_t> offsets,
+           Aligned<const float, nb::ndim<4>, nb::c_contig> values, Contiguous<float> down, Contiguous<float> right, float background,
+           Aligned<float, nb::ndim<3>, nb::c_contig> out) {
             const Bend bend = {Index(pictures.shape(0)),
                                Index(pictures.shape(1)),
                                Index(pictures.shape(2)),

@@ -96,6 +96,97 @@ def test_after_fork():
             assert_same_bits(codes, expected)
 
 
+FORK_SCRIPT = """
+import os, signal, sys
+import numpy as np
+import taskdict as td
+
+way = sys.argv[1]
+rng = np.random.default_rng(0)
+D, X = rng.standard_normal((100, 50)), rng.standard_normal((20_000, 50))
+few = X[:2000]
+expected = td.sparse_encode(few, D, lambda1=1.0, n_threads=2)
+
+def encodes_as_before():
+    codes = td.sparse_encode(few, D, lambda1=1.0, n_threads=2)
+    return all((getattr(codes, part) == getattr(expected, part)).all() for part in ("data", "indices", "indptr"))
+
+parent, children = os.getpid(), []
+
+def fork(*_):
+    child = os.fork()
+    if child:
+        children.append(child)
+    elif way == "encodes in the handler":
+        os._exit(0 if encodes_as_before() else 1)
+    elif way == "leaves by an exception":
+        raise SystemExit
+    else:
+        assert way == "returns"
+
+signal.signal(signal.SIGALRM, fork)
+signal.setitimer(signal.ITIMER_REAL, 0.2)
+try:
+    while not children:  # until the handler has run, which it does during a call
+        td.sparse_encode(X, D, lambda1=0.5, n_threads=2)
+except SystemExit:
+    assert os.getpid() != parent and way == "leaves by an exception"
+except RuntimeError as error:
+    assert os.getpid() != parent and way == "returns" and "forked by a signal handler" in str(error)
+if os.getpid() != parent:
+    os._exit(0 if encodes_as_before() else 1)
+print([os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) for child in children], encodes_as_before())
+"""
+
+
+@pytest.mark.parametrize("way", ["encodes in the handler", "leaves by an exception", "returns"])
+def test_child_forked_by_a_signal_handler(way):
+    """The threads that help the interrupted call are in the parent only; a child that waits for them never ends."""
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK_SCRIPT, way], capture_output=True, text=True)
+    assert run.stdout == "[0] True\n", run.stderr
+
+
+FORK_AMONG_THREADS_SCRIPT = """
+import os, threading
+import numpy as np
+import taskdict as td
+from taskdict import _threads
+
+rng = np.random.default_rng(0)
+X = rng.standard_normal((600, 30))
+y = X[:, 0]
+model = td.TaskDrivenRegressor(10, lambda1=1.0, dictionary_init=X[:10], max_iter=3, random_state=0, n_threads=2)
+expected = model.fit(X, y).components_
+stop = threading.Event()
+
+def about_to_limit_blas():
+    with _threads._blas_lock:
+        stop.wait()
+
+def busy():
+    D = rng.standard_normal((60, 30))
+    while not stop.is_set():
+        td.sparse_encode(X, D, lambda1=0.1, n_threads=2)
+
+for target in (busy, busy, about_to_limit_blas):
+    threading.Thread(target=target).start()
+results = []
+for _ in range(5):
+    child = os.fork()
+    if child == 0:
+        os._exit(0 if (model.fit(X, y).components_ == expected).all() else 1)
+    results.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
+stop.set()
+print(results)
+"""
+
+
+def test_child_forked_while_other_threads_encode():
+    command = [sys.executable, "-W", "ignore", "-c", FORK_AMONG_THREADS_SCRIPT]
+    run = subprocess.run(command, capture_output=True, text=True)
+    assert run.stdout == f"{[0] * 5}\n", run.stderr
+
+
 INTERRUPT_SCRIPT = """
 import numpy as np
 import taskdict as td

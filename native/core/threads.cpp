@@ -150,15 +150,18 @@ class Pool {
 };
 
 Pool* pool = new Pool;
+std::atomic<int> generation = 0;
 
 #if defined(__unix__) || defined(__APPLE__)
 [[maybe_unused]] const int registered = pthread_atfork(nullptr, nullptr, [] {
+    ++generation;
     at_work = 0;
     pool = new Pool;  // the old one may be locked, and its threads are not here
 });
 #endif
 
-// Up to `wanted` threads that run `work`, done when this object ends.
+// Up to `wanted` threads that run `work`, done when this object ends. In a child forked meanwhile (by a signal handler that
+// the caller's thread ran) there is nothing to wait for: the helpers are not there.
 class Helpers {
   public:
     // Calls that run at the same time share the cores: one that finds others at work takes fewer helpers.
@@ -175,6 +178,7 @@ class Helpers {
         }
     }
     ~Helpers() {
+        if (fork_generation() != generation_) return;
         if (!workers_.empty()) {
             for (Worker* const worker : workers_) worker->finish();
             pool->give_back(workers_);
@@ -183,11 +187,16 @@ class Helpers {
     }
 
   private:
+    const int generation_ = fork_generation();
     Spread spread_;
     std::vector<Worker*> workers_;
 };
 
 }  // namespace
+
+int fork_generation() {
+    return generation.load(std::memory_order_relaxed);
+}
 
 bool should_retire() {
     return helper_of > 0 && at_work.load() > helper_of;
@@ -196,10 +205,13 @@ bool should_retire() {
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body) {
     std::atomic<Index> next = 0;
     std::mutex mutex;
-    std::exception_ptr error;
-    const std::function<void()> work = [&] {
+    std::exception_ptr error, callers_error;
+    const auto work = [&] {
+        for (Index i; !should_retire() && (i = next.fetch_add(1)) < count;) body(i);
+    };
+    const std::function<void()> help = [&] {
         try {
-            for (Index i; !should_retire() && (i = next.fetch_add(1)) < count;) body(i);
+            work();
         } catch (...) {
             next.store(count);
             const std::lock_guard lock(mutex);
@@ -207,9 +219,15 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
         }
     };
     {
-        const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, work);
-        work();
+        const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, help);
+        try {
+            work();
+        } catch (...) {  // without the lock: in a forked child, a helper that is not there may hold it
+            next.store(count);
+            callers_error = std::current_exception();
+        }
     }
+    if (callers_error) std::rethrow_exception(callers_error);
     if (error) std::rethrow_exception(error);
 }
 

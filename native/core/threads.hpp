@@ -19,6 +19,10 @@ inline int worthwhile_threads(int n_threads, double microseconds) {
 // Whether this thread is a helper and should end its task early, since other calls have come to need the cores.
 bool should_retire();
 
+// How many forks lie between this process and the one that loaded this library. A call that sees it change goes on in a child
+// without its helpers, and cannot be finished there.
+int fork_generation();
+
 // Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
 void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
 

@@ -66,8 +66,18 @@ def _controller() -> ThreadpoolController:
     return ThreadpoolController()
 
 
-_blas_lock = threading.Lock()
+_blas_lock = threading.RLock()  # re-entrant: a signal handler may fit while its thread holds it
 _blas_users: list[Any] = []  # the limit that the first of them has set, once for each
+
+
+def _new_blas_lock() -> None:
+    """Replace the lock in a forked child: the thread that holds it may be in the parent only."""
+    global _blas_lock
+    _blas_lock = threading.RLock()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_new_blas_lock)
 
 
 @contextlib.contextmanager
