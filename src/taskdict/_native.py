@@ -1,4 +1,9 @@
-"""The native floor as Python sees it: arrays in, arrays out, one class pair per dtype."""
+"""The native floor as Python sees it: arrays in, arrays out, one class pair per dtype.
+
+No other module calls the core. Misaligned arrays (a memory map at an odd offset, a field of packed records, a buffer
+in a file) are copied here, since reading them as they are is undefined behaviour. The core refuses them: a call that
+does not align its arguments is an error.
+"""
 
 from __future__ import annotations
 
@@ -22,6 +27,11 @@ class BadSignalError(Exception):
     def __init__(self, row: int) -> None:
         super().__init__(row)
         self.row = row
+
+
+def aligned(array: Any) -> Any:
+    """Return the array itself if the core can read its numbers where they are, else a copy."""
+    return array if array.flags.aligned else array.copy()
 
 
 class Encoded(NamedTuple):
@@ -54,16 +64,18 @@ class Encoder:
         self.dtype = dictionary.dtype
         self.n_components = dictionary.shape[0]
         self.n_threads = n_threads
-        self._encoder = _ENCODERS[self.dtype](dictionary, lambda1, lambda2, positive, homotopy, sparse, n_threads)
+        self._encoder = _ENCODERS[self.dtype](
+            aligned(dictionary), lambda1, lambda2, positive, homotopy, sparse, n_threads
+        )
         self._codes = _CODES[self.dtype](keep_factors)
 
     def encode(self, X: Floats) -> None:
         """Append the codes of dense signals; any strides."""
-        self._encoder.encode(X, self._codes, self.n_threads)
+        self._encoder.encode(aligned(X), self._codes, self.n_threads)
 
     def encode_sparse(self, values: Floats, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
         """Append the codes of signals in compressed rows."""
-        self._encoder.encode_sparse(values, indptr, indices, self._codes, self.n_threads)
+        self._encoder.encode_sparse(aligned(values), aligned(indptr), aligned(indices), self._codes, self.n_threads)
 
     def release(self) -> Encoded:
         """Hand over what was encoded so far; nothing is copied."""
@@ -72,7 +84,7 @@ class Encoder:
     def objectives(self, encoded: Encoded, X: Floats) -> NDArray[np.float64]:
         """Return the objective of each signal at its code, from Lemma 1: ½‖x‖² − ½ αᵀ(DᵀD + λ2 I)α."""
         values: NDArray[np.float64] = self._encoder.objectives(
-            encoded.indptr, encoded.indices, encoded.values, X, self.n_threads
+            encoded.indptr, encoded.indices, encoded.values, aligned(X), self.n_threads
         )
         return values
 
@@ -82,7 +94,9 @@ class Encoder:
 
     def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
         """Solve on the active sets of ``encoded``, see :class:`taskdict.coding.ActiveSets`."""
-        beta: Floats = self._encoder.solve_adjoint(encoded.indptr, encoded.indices, encoded.factors, g, self.n_threads)
+        beta: Floats = self._encoder.solve_adjoint(
+            encoded.indptr, encoded.indices, encoded.factors, aligned(g), self.n_threads
+        )
         return beta
 
     def gradient(
@@ -96,9 +110,9 @@ class Encoder:
             encoded.indices,
             encoded.values,
             encoded.factors,
-            g,
-            dictionary,
-            X,
+            aligned(g),
+            aligned(dictionary),
+            aligned(X),
             reconstruction,
             both,
             in_dictionary,
@@ -111,25 +125,29 @@ def sum_outer(
     encoded: Encoded, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
 ) -> None:
     """Set ``after`` to fade · before + Σ v xᵀ, of shape (n_components, n_features), for values v on the supports."""
-    _core.sum_outer(encoded.indptr, encoded.indices, values, X, fade, before, after, n_threads)
+    _core.sum_outer(
+        encoded.indptr, encoded.indices, aligned(values), aligned(X), fade, aligned(before), after, n_threads
+    )
 
 
 def sum_outer_sparse(encoded: Encoded, fade: float, before: Floats, after: Floats, n_threads: int) -> None:
     """Set ``after`` to fade · before + Σ α αᵀ, of shape (n_components, n_components)."""
     values = encoded.values
-    _core.sum_outer_sparse(encoded.indptr, encoded.indices, values, values, fade, before, after, n_threads)
+    _core.sum_outer_sparse(encoded.indptr, encoded.indices, values, values, fade, aligned(before), after, n_threads)
 
 
 def decode(
     encoded: Encoded, values: Floats, dictionary: Floats, fade: float, before: Floats, after: Floats, n_threads: int
 ) -> None:
     """Set ``after`` to fade · before + Dv, of shape (n_samples, n_features), for values v on the supports."""
-    _core.decode(encoded.indptr, encoded.indices, values, dictionary, fade, before, after, n_threads)
+    _core.decode(
+        encoded.indptr, encoded.indices, aligned(values), aligned(dictionary), fade, aligned(before), after, n_threads
+    )
 
 
 def correlate_supports(encoded: Encoded, table: Floats, X: Floats, n_threads: int) -> Floats:
     """Return the product of each signal with the rows of ``table`` that its support names, one per nonzero."""
-    products: Floats = _core.correlate_supports(encoded.indptr, encoded.indices, table, X, n_threads)
+    products: Floats = _core.correlate_supports(encoded.indptr, encoded.indices, aligned(table), aligned(X), n_threads)
     return products
 
 
@@ -140,7 +158,7 @@ def shorten_rows(rows: Floats, positive: bool) -> None:
 
 def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:
     """Move each atom in place to the minimiser of ½ tr(DᵀD A) − tr(DᵀB) in its constraint set, one after the other."""
-    _core.update_atoms(dictionary, A, B, positive, n_threads)
+    _core.update_atoms(dictionary, aligned(A), aligned(B), positive, n_threads)
 
 
 def diffuse_errors(pixels: Floats, taps: Sequence[tuple[int, int, float]]) -> None:
@@ -173,5 +191,6 @@ def bend(
         What is around a picture.
     """
     out = np.empty_like(pictures)
+    pictures, offsets, knots, down, right = map(aligned, (pictures, offsets, knots, down, right))
     _core.bend(pictures, offsets, knots, down, right, background, out)
     return out
