@@ -123,8 +123,8 @@ Index find_violators(const T* rho, Index stride, T lambda1, T violation, T toler
     return found;
 }
 
-// The descent gives up when it has done this many times the least work of the homotopy, which is then the better method.
-inline constexpr double patience = 2;
+// The descent gives up when it has done the least work of the homotopy this many times over, which is then the better method.
+inline constexpr double patience = 1;
 
 // Multiply-adds that the homotopy needs at least to reach a support of k among p atoms.
 inline double path_work(Index p, Index k) {
@@ -152,24 +152,22 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
         top = update_rho(support, c, positive, settings);
         rho = w.rho;
     }
-    for (int pass = 0; pass < settings.max_steps; ++pass) {
+    for (; w.passes < settings.max_steps; ++w.passes) {
         const T off = measure_residual(w, rho, lambda1);
         const T violation = top - lambda1;
         const T worst = violation > off ? violation : off, kkt = scale > 0 && worst > 0 ? worst / scale : T(0);
         if (violation <= tolerance && off <= tolerance) {
             if (rho == c)  // others read w.rho
                 for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
-            return {Outcome::solved, pass, kkt};
+            return {Outcome::solved, w.passes, kkt};
         }
         const double size = double(w.size);
-        if (w.size >= 64) {
-            if (settings.poll) settings.poll(settings.context);
-            if (!settings.measure && w.work > patience * path_work(gram.stride, w.size)) return {Outcome::slow, pass, kkt};
-        }
+        if (settings.poll && w.size >= 64) settings.poll(settings.context);
+        if (!settings.measure && w.size >= 32 && w.work > patience * path_work(gram.stride, w.size)) return {Outcome::slow, w.passes, kkt};
         const Index quarter = support.size() / 4;
         const Index most = quarter > settings.most ? quarter : settings.most;
         const Index found = find_violators(rho, gram.stride, lambda1, violation, tolerance, positive, settings, most, w.found);
-        if (support.size() + found > w.capacity && w.capacity < gram.atoms) return {Outcome::full, pass, kkt};
+        if (support.size() + found > w.capacity && w.capacity < gram.atoms) return {Outcome::full, w.passes, kkt};
         Index added = 0;
         for (Index f = 0; f < found; ++f) {
             const std::int32_t atom = w.found[f];
@@ -185,7 +183,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
         if (added == 0) {
             // Only the residual on Λ is left to correct; it must shrink well, or the inverse is too inaccurate.
             const bool shrinks = off > tolerance && (w.previous < 0 || off < T(0.25) * w.previous);
-            if (!shrinks) return {Outcome::stuck, pass, kkt};
+            if (!shrinks) return {Outcome::stuck, w.passes, kkt};
             w.previous = off;
         } else {
             w.previous = -1;
@@ -195,7 +193,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
         rho = w.rho;
         top = update_rho(support, c, positive, settings);
     }
-    return {Outcome::stuck, settings.max_steps, T(1e30)};
+    return {Outcome::stuck, w.passes, T(1e30)};
 }
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -88,17 +88,10 @@ Solution<S> run(Method method, Room<S>& room, const Gram<S>& gram, const S* c, c
                 const Settings<S>& settings) {
     const Kernels<S>& kernels = instruction_set().kernels<S>();
     const Solver<S> solver = method == Method::homotopy ? kernels.homotopy : kernels.active_set;
-    int steps = 0;
     for (;;) {
-        Solution<S> solution = solver(room.view, gram, c, positive ? extremes.top : extremes.magnitude, scale, lambda1, positive, settings);
-        if (solution.outcome != Outcome::full) {
-            solution.steps += steps;
-            return solution;
-        }
-        if (method == Method::homotopy)
-            room.clear();  // from the beginning
-        else
-            steps += solution.steps;
+        const Solution<S> solution = solver(room.view, gram, c, positive ? extremes.top : extremes.magnitude, scale, lambda1, positive, settings);
+        if (solution.outcome != Outcome::full) return solution;
+        if (method == Method::homotopy) room.clear();  // from the beginning
         room.grow(std::min(2 * room.view.capacity, round_up(gram.atoms, capacity_step)));
     }
 }
@@ -111,7 +104,7 @@ Settings<S> settings_for(Method method, Index p, bool predictor) {
     settings.dependence = sizeof(S) == 8 ? S(1e-10) : S(1e-4);
     settings.fraction = S(0.5);
     settings.most = 8;
-    settings.max_steps = method == Method::homotopy ? int(100 + 20 * std::min<Index>(p, 100000)) : 1000;
+    settings.max_steps = method == Method::homotopy ? int(100 + 20 * std::min<Index>(p, 100000)) : 200;
     return settings;
 }
 

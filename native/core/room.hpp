@@ -47,6 +47,7 @@ class Room {
         view.size = 0;
         view.previous = -1;
         view.work = 0;
+        view.passes = 0;
         poison(rho_);
         poison(slope_);
         poison(inverse_);

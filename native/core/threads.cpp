@@ -206,12 +206,12 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
     std::atomic<Index> next = 0;
     std::mutex mutex;
     std::exception_ptr error, callers_error;
-    const auto work = [&] {
-        for (Index i; !should_retire() && (i = next.fetch_add(1)) < count;) body(i);
+    const auto work = [&](auto stop) {
+        for (Index i; !stop() && (i = next.fetch_add(1)) < count;) body(i);
     };
     const std::function<void()> help = [&] {
         try {
-            work();
+            work(should_retire);
         } catch (...) {
             next.store(count);
             const std::lock_guard lock(mutex);
@@ -221,8 +221,8 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
     {
         const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, help);
         try {
-            work();
-        } catch (...) {  // without the lock: in a forked child, a helper that is not there may hold it
+            work([] { return false; });  // the caller stays to the end, also if it is a helper of another call
+        } catch (...) {                  // without the lock: in a forked child, a helper that is not there may hold it
             next.store(count);
             callers_error = std::current_exception();
         }

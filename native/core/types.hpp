@@ -37,6 +37,7 @@ struct Workspace {
     T* slope = nullptr;                // scratch of the homotopy (a row of M long)
     T previous = -1;                   // residual on Λ before the last pass that only corrected it, −1 after another
     double work = 0;                   // multiply-adds so far
+    int passes = 0;                    // so far
 };
 
 // A dictionary as the kernels see it: M = DᵀD + λ2 I in rows of `stride` ≥ p, zero beyond column p.

@@ -178,8 +178,8 @@ void test_team() {
 
 void test_interrupt() {
     const std::vector<double> atoms = random_numbers<double>(400 * 100, 1), signals = random_numbers<double>(20000 * 100, 2);
-    const Encoder<double> encoder(atoms.data(), 400, 100, {0.01, 0.1, false, Method::active_set}, false, 1, interrupt);
-    Interrupt interrupt([] { return true; });
+    Interrupt patient(nullptr), interrupt([] { return true; });
+    const Encoder<double> encoder(atoms.data(), 400, 100, {0.01, 0.1, false, Method::active_set}, false, 1, patient);
     Codes<double> codes(false);
     bool stopped = false;
     try {
@@ -193,8 +193,8 @@ void test_interrupt() {
 void test_bad_signal() {
     std::vector<float> atoms = random_numbers<float>(20 * 10, 1), signals = random_numbers<float>(500 * 10, 2);
     signals[321 * 10 + 7] = std::numeric_limits<float>::infinity();
-    const Encoder<float> encoder(atoms.data(), 20, 10, {0.1, 0.0, false, Method::active_set}, false, 1, interrupt);
     Interrupt interrupt(nullptr);
+    const Encoder<float> encoder(atoms.data(), 20, 10, {0.1, 0.0, false, Method::active_set}, false, 1, interrupt);
     Codes<float> codes(false);
     Index row = -1;
     try {
