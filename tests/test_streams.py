@@ -1,4 +1,8 @@
 import json
+import os
+import pickle
+import subprocess
+import sys
 import tracemalloc
 
 import numpy as np
@@ -39,11 +43,13 @@ def test_permutation_is_fair():
         assert abs(counts - counts.mean()).max() < 5 * np.sqrt(counts.mean())
 
 
-@pytest.fixture(params=["array", "fortran", "sparse", "memmap", "path", "files"])
+@pytest.fixture(params=["array", "fortran", "sparse", "memmap", "path", "fortran path", "swapped path", "files"])
 def source(request, tmp_path):
     """The same 50 signals from every kind of source that can be shuffled."""
     X = rows_of(50)
     np.save(tmp_path / "all.npy", X)
+    np.save(tmp_path / "fortran.npy", np.asfortranarray(X))
+    np.save(tmp_path / "swapped.npy", X.astype(X.dtype.newbyteorder()))
     parts = [tmp_path / f"{k}.npy" for k in range(3)]
     for path, part in zip(parts, np.split(X, [0, 30]), strict=True):  # the first file is empty
         np.save(path, part)
@@ -53,6 +59,8 @@ def source(request, tmp_path):
         "sparse": sp.csr_array(X),
         "memmap": np.load(tmp_path / "all.npy", mmap_mode="r"),
         "path": str(tmp_path / "all.npy"),
+        "fortran path": tmp_path / "fortran.npy",
+        "swapped path": tmp_path / "swapped.npy",
         "files": parts,
     }[request.param]
 
@@ -283,3 +291,54 @@ def test_own_source():
 
     model = td.DictionaryLearning(4, lambda1=0.1, max_iter=3, batch_size=20).fit(Noise())
     assert model.n_iter_ == 3
+
+
+CUT_SCRIPT = """
+import os, sys
+import taskdict as td
+
+path, targets = sys.argv[1:]
+stream = td.stream(path, targets, random_state=0)
+stream.take_pairs(100)
+os.truncate(sys.argv[int(os.environ["CUT"])], 5000)
+try:
+    for _ in range(1000):
+        stream.take_pairs(100)
+except ValueError as error:
+    print(error)
+"""
+
+
+@pytest.mark.parametrize("order", ["C", "F"])
+@pytest.mark.parametrize("cut", ["X.npy", "y.npy"])
+def test_a_file_that_is_cut_while_it_is_read(tmp_path, order, cut):
+    """Behind a memory map, the system would end the process."""
+    for name in ("X.npy", "y.npy"):
+        np.save(tmp_path / name, np.asarray(rows_of(5000, 20), order=order))
+    arguments = [str(tmp_path / "X.npy"), str(tmp_path / "y.npy")]
+    environment = {**os.environ, "CUT": "1" if cut == "X.npy" else "2"}
+    run = subprocess.run(
+        [sys.executable, "-c", CUT_SCRIPT, *arguments], env=environment, capture_output=True, text=True
+    )
+    assert run.returncode == 0, (run.returncode, run.stderr)
+    size = (tmp_path / ("y.npy" if cut == "X.npy" else "X.npy")).stat().st_size
+    assert f"{str(tmp_path / cut)!r} has been cut while it was in use: it has 5000 bytes, but had {size}" in run.stdout
+
+
+def test_targets_of_files(tmp_path):
+    X = rows_of(50)
+    np.save(tmp_path / "X.npy", X)
+    for name, y in {"numbers": X[:, 0], "labels": X[:, 0].astype(int).astype(str), "outputs": 2 * X}.items():
+        np.save(tmp_path / f"{name}.npy", y)
+        signals, targets = td.stream(X, y, random_state=0).take_pairs(70)
+        found = td.stream(tmp_path / "X.npy", tmp_path / f"{name}.npy", random_state=0).take_pairs(70)
+        np.testing.assert_array_equal(found[0], signals)
+        np.testing.assert_array_equal(found[1], targets)
+        assert found[1].dtype == y.dtype
+
+
+def test_streams_of_files_in_other_processes(tmp_path):
+    np.save(tmp_path / "X.npy", rows_of(50))
+    stream = td.stream(tmp_path / "X.npy", random_state=0)
+    other = pickle.loads(pickle.dumps(stream))
+    np.testing.assert_array_equal(other.take(70), stream.take(70))

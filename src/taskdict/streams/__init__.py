@@ -47,10 +47,11 @@ def stream(
     ----------
     source : array, sparse array, path, list of paths, iterable, or function
         An array of shape (n_samples, n_features), which may be memory-mapped; the path of a ``.npy`` file or a list of
-        such paths, which are memory-mapped; any iterable of signals or of blocks of signals; or a function without
-        arguments that returns one. Arrays and files are read forever in random order, a new one each time round.
-        Iterables are read in their own order, and again from the start if they allow it: a generator ends, the
-        function that makes it is called again.
+        such paths, whose rows are read as they are needed; any iterable of signals or of blocks of signals; or a
+        function without arguments that returns one. Arrays and files are read forever in random order, a new one each
+        time round. Iterables are read in their own order, and again from the start if they allow it: a generator
+        ends, the function that makes it is called again. A file that is cut while it is in use gives a ValueError if
+        its path was given. Behind a memory map that was given as an array, the operating system ends the process.
     y : array, path, "pairs" or None, default=None
         Targets for the learners that need them: one for each signal of an array or of files, or the path of a ``.npy``
         file with them; "pairs" if an iterable gives pairs of signals and targets. They come with ``take_pairs(n)``.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import weakref
 from abc import abstractmethod
 from collections.abc import Callable, Sequence
 from pathlib import Path
@@ -139,8 +140,73 @@ class ArrayStream(Shuffled):
         return np.take(self._X, rows, axis=0)  # faster, but copies the whole array unless it is contiguous
 
 
+class NpyFile:
+    """The rows of a ``.npy`` file, an array-like that reads what is asked for.
+
+    It is read with system calls, not through a memory map: where a file has been cut, a map ends the process (SIGBUS).
+    Files in Fortran order are mapped nevertheless, since their rows are scattered, and their size is checked before
+    each read.
+    """
+
+    def __init__(self, path: Path, array: np.memmap[Any, Any]) -> None:
+        self.path, self.shape, self.dtype, self.ndim = path, array.shape, array.dtype, array.ndim
+        self._start, self._row_bytes = array.offset, array.nbytes // max(1, len(array))
+        self._end = array.offset + array.nbytes
+        self._map = None if array.flags.c_contiguous else array
+        self._file = os.open(path, os.O_RDONLY)  # stays what it is if another file takes its name
+        weakref.finalize(self, os.close, self._file)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return open_npy, (self.path,)
+
+    def __len__(self) -> int:
+        return int(self.shape[0])
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> NDArray[Any]:
+        if self._map is not None:
+            return np.asarray(self[np.arange(len(self))], dtype)
+        found = np.empty(self.shape, self.dtype)
+        self._read(_bytes(found), self._start)
+        return np.asarray(found, dtype)
+
+    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+        """Return these rows; raises ValueError if the file has been cut."""
+        if self._map is not None:
+            if os.fstat(self._file).st_size < self._end:
+                raise self._cut()
+            return np.asarray(self._map[rows])
+        found = np.empty((len(rows), *self.shape[1:]), self.dtype)
+        room = _bytes(found)
+        for k, row in enumerate(rows.tolist()):
+            self._read(room[k * self._row_bytes : (k + 1) * self._row_bytes], self._start + row * self._row_bytes)
+        return found
+
+    def _read(self, room: memoryview, offset: int) -> None:
+        """Fill the room with what is at this offset."""
+        while len(room) > 0:
+            try:
+                count = os.preadv(self._file, [room], offset)
+            except OSError as error:
+                raise OSError(error.errno, error.strerror, os.fspath(self.path)) from None
+            if count == 0:
+                raise self._cut()
+            room, offset = room[count:], offset + count
+
+    def _cut(self) -> ValueError:
+        size = os.fstat(self._file).st_size
+        return ValueError(
+            f"{str(self.path)!r} has been cut while it was in use: it has {size} bytes, but had {self._end} when it "
+            "was opened. Write a new version to another name and rename it."
+        )
+
+
+def _bytes(array: NDArray[Any]) -> memoryview:
+    """Return the memory of a contiguous array."""
+    return array.reshape(-1).view(np.uint8).data
+
+
 class FileStream(Shuffled):
-    """The rows of one or more ``.npy`` files, which are memory-mapped, shuffled across all files."""
+    """The rows of one or more ``.npy`` files, which are read as they are needed, shuffled across all files."""
 
     def __init__(
         self,
@@ -152,7 +218,7 @@ class FileStream(Shuffled):
     ) -> None:
         if len(paths) == 0:
             raise ValueError("a stream of files needs at least one path, got none.")
-        self._files = [_open_npy(Path(path)) for path in paths]
+        self._files = [open_npy(Path(path)) for path in paths]
         for path, file in zip(paths, self._files, strict=True):
             if file.shape[1] != self._files[0].shape[1]:
                 raise ValueError(
@@ -182,27 +248,35 @@ class FileStream(Shuffled):
         return f"row {self._last[row] - self._ends[which] + len(self._files[which])} of {self._paths[which]!r}"
 
 
-def _open_npy(path: Path) -> NDArray[Any]:
+def open_npy(path: Path) -> NpyFile:
+    """Return the rows of a file, which must be a matrix of real numbers."""
+    array = _map(path, f"{str(path)!r}")
+    check_signals(array, f"the array in {str(path)!r}")
+    return NpyFile(path, array)
+
+
+def _map(path: Path, name: str) -> np.memmap[Any, Any]:
+    """Return the array of a ``.npy`` file as a memory map."""
     try:
         array = np.load(path, mmap_mode="r", allow_pickle=False)
     except (ValueError, EOFError) as error:
-        raise ValueError(f"{str(path)!r} is not a .npy file of numbers: {error}") from None
-    if not isinstance(array, np.ndarray):
-        raise ValueError(f"{str(path)!r} must be a .npy file with one array, got {type(array).__name__}.")
-    checked: NDArray[Any] = check_signals(array, f"the array in {str(path)!r}")
-    return checked
+        raise ValueError(f"{name} is not a .npy file of numbers: {error}") from None
+    if not isinstance(array, np.memmap):
+        raise ValueError(f"{name} must be a .npy file with one array, got {type(array).__name__}.")
+    return array
 
 
-def open_targets(y: Any, n_signals: int) -> NDArray[Any] | None:
-    """Return the targets as an array, memory-mapped if they are in a file."""
+def open_targets(y: Any, n_signals: int) -> Any:
+    """Return the targets as an array; those of a file with several outputs are read as they are needed."""
     if y is None:
         return None
     if isinstance(y, (str, os.PathLike)):
-        try:
-            y = np.load(y, mmap_mode="r", allow_pickle=False)
-        except (ValueError, EOFError) as error:
-            raise ValueError(f"y: {os.fspath(y)!r} is not a .npy file: {error}") from None
-    targets: NDArray[Any] = np.asanyarray(y)
+        path = Path(y)
+        array = _map(path, f"y: {str(path)!r}")
+        y = NpyFile(path, array)
+        if array.ndim == 1:
+            y = np.asarray(y)  # small, and numbers are slow to read one by one
+    targets: Any = y if isinstance(y, NpyFile) else np.asanyarray(y)
     if targets.ndim not in (1, 2):
         raise ValueError(f"y must have one dimension, or two for several outputs, got shape {targets.shape}.")
     if len(targets) != n_signals:
