@@ -14,6 +14,7 @@ from taskdict.estimators import (
     TaskDrivenRegressor,
     UnitNorm,
 )
+from taskdict.estimators._versions import VersionWarning
 from taskdict.images import ImageRestorer, PatchVotingClassifier
 from taskdict.loading import load
 from taskdict.progress import Progress, ProgressLine
@@ -39,6 +40,7 @@ __all__ = [
     "TaskDrivenClassifier",
     "TaskDrivenRegressor",
     "UnitNorm",
+    "VersionWarning",
     "__version__",
     "constraints",
     "datasets",

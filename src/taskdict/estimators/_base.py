@@ -9,17 +9,18 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassNamePrefixFeaturesOutMixin, TransformerMixin
+from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taskdict import storage
 from taskdict._validation import check_signals
 from taskdict.coding import sparse_encode
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._versions import VersionedEstimator
 from taskdict.streams import Stream
 
 
-class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, BaseEstimator):
+class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, VersionedEstimator):
     """An estimator with atoms in `components_`, whose codes are its output, and which can be saved."""
 
     components_: NDArray[Any]

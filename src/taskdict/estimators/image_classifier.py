@@ -8,7 +8,7 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -18,6 +18,7 @@ from taskdict._threads import one_blas_thread
 from taskdict._validation import check_count, check_penalty
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.estimators._versions import VersionedEstimator
 from taskdict.initialisation import principal_directions
 from taskdict.streams import ImageStream
 from taskdict.streams._images import (
@@ -36,7 +37,7 @@ LEARNED = ("classifier_", "shape_", "background_", "directions_")
 DIRECTIONS = "directions"  # their name in files
 
 
-class ImageClassifier(ClassifierMixin, BaseEstimator):
+class ImageClassifier(ClassifierMixin, VersionedEstimator):
     """Tell small pictures apart with a :class:`TaskDrivenClassifier` on their pixels.
 
     Pictures are centred and scaled to norm one, as the paper does with digits. The classifier learns from a stream of

@@ -7,14 +7,15 @@ from typing import Any, Self
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, OneToOneFeatureMixin, TransformerMixin
+from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 from sklearn.utils.validation import validate_data
 
 from taskdict._normalise import unit_norm
 from taskdict._validation import check_flag
+from taskdict.estimators._versions import VersionedEstimator
 
 
-class UnitNorm(OneToOneFeatureMixin, TransformerMixin, BaseEstimator):
+class UnitNorm(OneToOneFeatureMixin, TransformerMixin, VersionedEstimator):
     """Subtract from each signal its own mean, then scale it to norm one.
 
     What the paper does to digits and image patches before anything else. There is nothing to fit: the first step of a

@@ -9,7 +9,6 @@ from collections.abc import Callable, Sequence
 from typing import Any, Self
 
 import numpy as np
-from sklearn.base import BaseEstimator
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
@@ -18,6 +17,7 @@ from taskdict._validation import check_count, check_penalty, check_positive
 from taskdict.constraints import UnitBall
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenRegressor
+from taskdict.estimators._versions import VersionedEstimator
 from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
 from taskdict.images.examples import Picture, damaged_and_clean
@@ -40,7 +40,7 @@ START = 0.005  # λ1 of that dictionary, times the side of a patch
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
 
 
-class ImageRestorer(BaseEstimator):
+class ImageRestorer(VersionedEstimator):
     """Restore pictures that were damaged in a way which need not be known, from examples (paper, Section 5.3).
 
     A patch x of a damaged picture has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the

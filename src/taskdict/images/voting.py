@@ -9,7 +9,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator, ClassifierMixin, clone
+from sklearn.base import ClassifierMixin, clone
 from sklearn.utils import column_or_1d
 from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
@@ -18,13 +18,14 @@ from taskdict import storage
 from taskdict._validation import check_count, check_flag, unlabelled
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.estimators._versions import VersionedEstimator
 from taskdict.images.labelled_patches import LabelledPatches, as_signals
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
 
 AT_ONCE = 16_384  # patches
 
 
-class PatchVotingClassifier(ClassifierMixin, BaseEstimator):
+class PatchVotingClassifier(ClassifierMixin, VersionedEstimator):
     """Tell large pictures apart: a classifier of small patches learns, and a picture is what most of its patches are.
 
     Patches are drawn evenly: as many from each class, and as many from each picture of a class. None is stored.

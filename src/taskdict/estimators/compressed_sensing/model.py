@@ -8,7 +8,6 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.base import BaseEstimator
 from sklearn.utils import check_array
 from sklearn.utils.validation import check_is_fitted, validate_data
 
@@ -17,6 +16,7 @@ from taskdict._native import Encoder, decode
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_flag, check_number, check_penalty
 from taskdict.estimators._parameters import read, written
+from taskdict.estimators._versions import VersionedEstimator
 from taskdict.quantisation import quantise, write_integers
 from taskdict.streams._derived import mapped
 
@@ -26,7 +26,7 @@ AT_ONCE = 8192  # signals
 MAY_BE_ARRAYS = ("dictionary", "transform_init")
 
 
-class SensingModel(BaseEstimator):
+class SensingModel(VersionedEstimator):
     """What was learned is in `transform_`, `components_` and `coef_`."""
 
     n_measurements: Any
