@@ -163,17 +163,28 @@ def about_to_limit_blas():
     with _threads._blas_lock:
         stop.wait()
 
+learning = threading.Event()
+
+def wait(progress):
+    if threading.current_thread() is not threading.main_thread():
+        learning.set()
+        stop.wait()
+
+other = td.DictionaryLearning(10, lambda1=1.0, max_iter=3, random_state=0, callback=wait)
+
 def busy():
     D = rng.standard_normal((60, 30))
     while not stop.is_set():
         td.sparse_encode(X, D, lambda1=0.1, n_threads=2)
 
-for target in (busy, busy, about_to_limit_blas):
+for target in (busy, busy, about_to_limit_blas, lambda: other.fit(X)):
     threading.Thread(target=target).start()
+learning.wait()
 results = []
 for _ in range(5):
     child = os.fork()
     if child == 0:
+        other.fit(X)
         os._exit(0 if (model.fit(X, y).components_ == expected).all() else 1)
     results.append(os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]))
 stop.set()

@@ -9,6 +9,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted, validate_data
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict._native import BadSignalError
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty
@@ -139,6 +140,7 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
         self.callback = callback
         self.warm_start = warm_start
 
+    @exclusive
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn the dictionary.
 
@@ -206,6 +208,7 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
             return True
         return tol > 0 and self.n_iter_ % CHECK_EVERY == 0 and has_converged(self._objectives(), tol)
 
+    @exclusive
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Learn from one batch of signals.
 

@@ -14,11 +14,12 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
 from taskdict._validation import check_count, check_penalty
 from taskdict.estimators._parameters import read, written
-from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.estimators._versions import VersionedEstimator
+from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.initialisation import principal_directions
 from taskdict.streams import ImageStream
 from taskdict.streams._images import (
@@ -110,6 +111,7 @@ class ImageClassifier(ClassifierMixin, VersionedEstimator):
         self.n_directions = n_directions
         self.random_state = random_state
 
+    @exclusive
     def fit(self, X: Any, y: Any) -> Self:
         """Learn from pictures.
 

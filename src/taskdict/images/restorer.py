@@ -12,12 +12,13 @@ import numpy as np
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_penalty, check_positive
 from taskdict.constraints import UnitBall
 from taskdict.estimators._parameters import read, written
-from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.estimators._versions import VersionedEstimator
+from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.gradients import Coding
 from taskdict.images.degrade import resize
 from taskdict.images.examples import Picture, damaged_and_clean
@@ -167,6 +168,7 @@ class ImageRestorer(VersionedEstimator):
         self.verbose = verbose
         self.callbacks = callbacks
 
+    @exclusive
     def fit(self, images: Sequence[Any], *, degrade: Callable[[Any], Any] | None = None) -> Self:
         """Learn from examples.
 

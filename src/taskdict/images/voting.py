@@ -15,10 +15,11 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict._validation import check_count, check_flag, unlabelled
 from taskdict.estimators._parameters import read, written
-from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.estimators._versions import VersionedEstimator
+from taskdict.estimators.task_driven import TaskDrivenClassifier
 from taskdict.images.labelled_patches import LabelledPatches, as_signals
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
 
@@ -88,6 +89,7 @@ class PatchVotingClassifier(ClassifierMixin, VersionedEstimator):
         self.stride = stride
         self.random_state = random_state
 
+    @exclusive
     def fit(self, images: Sequence[Any], labels: Any) -> Self:
         """Learn from pictures.
 

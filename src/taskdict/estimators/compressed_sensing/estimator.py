@@ -13,6 +13,7 @@ from sklearn.utils import check_random_state
 from sklearn.utils.validation import validate_data
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
 from taskdict._validation import check_dictionary
 from taskdict.coding import sparse_encode
@@ -152,6 +153,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         self.verbose = verbose
         self.callbacks = callbacks
 
+    @exclusive
     def fit(self, X: Any, y: Any = None) -> Self:
         """Learn Z, D and W.
 
@@ -214,6 +216,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         self.__dict__.pop("_learner", None)
         self._publish(Z, D, W, n_iter)
 
+    @exclusive
     def partial_fit(self, X: Any, y: Any = None) -> Self:
         """Take one step on the signals that are given; the first call finds where to start from them.
 

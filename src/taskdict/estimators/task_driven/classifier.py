@@ -13,6 +13,7 @@ from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted, column_or_1d
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.labels import class_numbers, class_weigher, different_labels, find_classes
@@ -240,6 +241,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
         self.callbacks = callbacks
         self.warm_start = warm_start
 
+    @exclusive
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None, *, classes: ArrayLike | None = None) -> Self:
         """Learn dictionaries and models.
 
@@ -271,6 +273,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
             del self._given_classes
         return self
 
+    @exclusive
     def partial_fit(self, X: Any, y: Any, classes: ArrayLike | None = None, sample_weight: Any = None) -> Self:
         """Take one step on the samples that are given; the first call finds where to start from them.
 

@@ -29,7 +29,10 @@ SCORED = 4096  # signals whose scores are computed at once
 
 
 class TaskModel(TaskParameters, DictionaryEstimator):
-    """What was learned is in `_training`; everything else is computed from it."""
+    """What was learned is in `_training`; everything else is computed from it.
+
+    A method reads `_training` and its state once: another thread may be learning.
+    """
 
     _training: Training
 
@@ -43,7 +46,7 @@ class TaskModel(TaskParameters, DictionaryEstimator):
 
     def _outside(self) -> list[Parameters]:
         check_is_fitted(self)
-        return [self._training.scaling.outside(parameters) for parameters in self._training.state.chosen]
+        return _outside(self._training)
 
     @property
     def components_(self) -> Floats:  # type: ignore[override] # others store theirs
@@ -130,9 +133,11 @@ class TaskModel(TaskParameters, DictionaryEstimator):
     def _scores(self, X: Any) -> Floats:
         """Return the outputs of all models side by side, of shape (n_samples, outputs)."""
         X = self._check_used(X)
-        learned = self._outside()
+        training = self._training
+        learned = _outside(training)
         n_threads = resolve_threads(self.n_threads)
-        objective = self._objective_outside(X.shape[1])
+        coding = Coding(training.lambda1, float(self.lambda2), bool(self.positive_code))
+        objective = Objective(self._model(), self._loss(), coding, self._parts(X.shape[1]))
         blocks = []
         for start, chunk in self._chunks(X):
 
@@ -152,20 +157,16 @@ class TaskModel(TaskParameters, DictionaryEstimator):
             raise ValueError(f"X has a signal in row {row} that is too large to compute with in {outputs.dtype}.")
         return outputs
 
-    def _objective_outside(self, n_features: int) -> Objective:
-        coding = Coding(self._training.lambda1, float(self.lambda2), bool(self.positive_code))
-        return Objective(self._model(), self._loss(), coding, self._parts(n_features))
-
     def _encode(self, X: Any) -> sp.csr_array:
-        parts = self._parts(X.shape[1])
+        parts, training = self._parts(X.shape[1]), self._training
         settings = {
-            "lambda1": self._training.lambda1,
+            "lambda1": training.lambda1,
             "lambda2": self.lambda2,
             "positive": self.positive_code,
             "n_threads": self.n_threads,
         }
         columns = []
-        for parameters in self._training.state.chosen:
+        for parameters in training.state.chosen:
             Z, D = parameters.Z, parameters.D
             signals = X
             if Z is not None:
@@ -186,6 +187,11 @@ class TaskModel(TaskParameters, DictionaryEstimator):
     def _publish(self, training: Training) -> None:
         self._training = training
         self.n_features_in_ = self._n_features_seen()
+
+
+def _outside(training: Training) -> list[Parameters]:
+    """Return the parameters of each model as they fit the signals and targets of the user."""
+    return [training.scaling.outside(parameters) for parameters in training.state.chosen]
 
 
 def _cast(parameters: Parameters, dtype: Any) -> Parameters:

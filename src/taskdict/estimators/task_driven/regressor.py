@@ -11,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
 from taskdict import storage
+from taskdict._exclusive import exclusive
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.learning import TaskLearner
@@ -211,6 +212,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         self.callbacks = callbacks
         self.warm_start = warm_start
 
+    @exclusive
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
         """Learn dictionary and model.
 
@@ -236,6 +238,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
             self._fit(X, y, sample_weight)
         return self
 
+    @exclusive
     def partial_fit(self, X: Any, y: Any, sample_weight: Any = None) -> Self:
         """Take one step on the samples that are given; the first call finds where to start from them.
 
