@@ -224,8 +224,8 @@ def test_bad_parameters(parameters, message):
     [
         (None, "requires y to be passed"),
         (np.linspace(0, 1, 1200), "Unknown label type"),
-        (np.where(LABELS == 3, np.nan, LABELS), "y contains NaN"),
-        (LABELS[:-1], "inconsistent numbers of samples"),
+        (np.where(LABELS == 3, np.nan, LABELS), "y must be finite, but row"),
+        (LABELS[:-1], "y has 1199 entries, but there are 1200 images"),
         (np.zeros(1200), "at least two classes"),
     ],
 )

@@ -86,9 +86,9 @@ def test_bad_targets():
         quick(mu=0.5).fit(X, np.where(Y == 0, -1, 7))
     with pytest.raises(ValueError, match="got 0 class"):
         quick(mu=0.5).fit(X, np.full(120, -1))
-    with pytest.raises(ValueError, match="y has 119 labels, but X has 120 signals"):
+    with pytest.raises(ValueError, match="y has 119 entries, but there are 120 signals"):
         quick().fit(X, Y[:-1])
-    with pytest.raises(ValueError, match="row 4 is NaN"):
+    with pytest.raises(ValueError, match="y must be finite, but row 4"):
         quick().fit(X, np.where(np.arange(120) == 4, np.nan, Y))
     regressor = td.TaskDrivenRegressor(5, max_iter=5)
     with pytest.raises(ValueError, match="y must be finite, but row 4"):
@@ -198,7 +198,7 @@ def test_sizes_that_the_dtype_cannot_hold():
 
 
 def test_labels_that_cannot_be():
-    with pytest.raises(TypeError, match="labels that are numbers or strings"):
+    with pytest.raises(TypeError, match="y must hold numbers or strings, got dtype datetime64"):
         quick().fit(X, Y.astype("M8[D]"))
 
 

@@ -11,6 +11,13 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 
+def refuse_masked(name: str, array: Any) -> None:
+    """Raise for a masked array, or a list of such: NumPy would take what is masked for numbers like others."""
+    items = array if isinstance(array, (list, tuple)) else (array,)
+    if any(isinstance(item, np.ma.MaskedArray) for item in items):
+        raise TypeError(f"{name} must not be a masked array: fill or drop what is masked first.")
+
+
 def check_signals(X: Any, name: str = "X") -> Any:
     """Return X as a two-dimensional real array or CSR array, without a copy; finiteness is left to the core."""
     if sp.issparse(X):
@@ -19,8 +26,7 @@ def check_signals(X: Any, name: str = "X") -> Any:
                 f"{name} must be dense or in CSR format, got {X.format.upper()}: call {name}.tocsr() first."
             )
         return _check_csr(_check_real_matrix(X, name), name)
-    if isinstance(X, np.ma.MaskedArray):
-        raise TypeError(f"{name} must not be a masked array: fill or drop what is masked first.")
+    refuse_masked(name, X)
     return _check_real_matrix(np.asarray(X), name)
 
 
@@ -41,6 +47,7 @@ def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any], name: str = "d
     """Return the atoms as a finite C-contiguous matrix of the given dtype."""
     if sp.issparse(dictionary):
         raise TypeError(f"{name} must be dense, got a sparse array: call {name}.toarray() first.")
+    refuse_masked(name, dictionary)
     atoms = _check_real_matrix(np.asarray(dictionary), name)
     if atoms.size == 0:
         raise ValueError(f"{name} must have at least one atom and one feature, got shape {atoms.shape}.")
@@ -94,6 +101,51 @@ def check_flag(name: str, value: Any) -> bool:
     if not isinstance(value, (bool, np.bool_)):
         raise TypeError(f"{name} must be True or False, got {value!r}.")
     return bool(value)
+
+
+def check_target_kind(y: Any, name: str = "y", kinds: str = "iufbUO", what: str = "numbers or strings") -> NDArray[Any]:
+    """Return labels or targets as an array of dtypes that may make sense: by default, those of either."""
+    refuse_masked(name, y)
+    if sp.issparse(y):
+        raise TypeError(f"{name} must be dense, got a sparse array: call {name}.toarray() first.")
+    targets: NDArray[Any] = np.asarray(y)
+    if targets.dtype.kind not in kinds:
+        raise TypeError(f"{name} must hold {what}, got dtype {targets.dtype}.")
+    return targets
+
+
+def check_labels(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return labels as an array of finite numbers or of strings."""
+    labels = check_target_kind(y, name)
+    if labels.dtype.kind == "O":
+        for label in labels.flat:
+            if not isinstance(label, str):
+                raise TypeError(
+                    f"{name} must hold numbers or strings, got dtype object with {label!r} in it: convert it with "
+                    "astype(int) or astype(str)."
+                )
+    _check_finite(labels, name)
+    return labels
+
+
+def check_targets(y: Any, name: str = "y") -> NDArray[Any]:
+    """Return targets as an array of finite real numbers of one or two dimensions; those of objects become float64."""
+    targets = check_target_kind(y, name, "fiubO", "real numbers")
+    if targets.dtype.kind == "O":
+        for number in targets.flat:
+            if isinstance(number, np.complexfloating) or not hasattr(number, "__float__"):
+                raise TypeError(f"{name} must hold real numbers, got dtype object with {number!r} in it.")
+        targets = targets.astype(np.float64)
+    if targets.ndim not in (1, 2) or (targets.ndim == 2 and targets.shape[1] == 0):
+        raise ValueError(f"{name} must have one dimension, or two with at least one column, got shape {targets.shape}.")
+    _check_finite(targets, name)
+    return targets
+
+
+def _check_finite(y: NDArray[Any], name: str) -> None:
+    if y.dtype.kind == "f" and not np.isfinite(y).all():
+        row = int(np.argwhere(~np.isfinite(y))[0][0]) if y.ndim > 0 else 0
+        raise ValueError(f"{name} must be finite, but row {row} contains NaN or infinity.")
 
 
 def unlabelled(y: Any) -> NDArray[np.bool_]:

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 
-from taskdict._validation import check_signals
+from taskdict._validation import check_signals, check_target_kind
 
 SIZES = (50, 100, 200, 400)
 MANY = 100_000  # samples from which on W needs hardly any penalty
@@ -63,7 +63,9 @@ def suggest_parameters(X: Any, y: Any = None, *, prefix: str = "") -> dict[str, 
         raise ValueError(f"X has signals of size {size:.1e}: scale them first.")
     n_samples = n
     if y is not None:
-        y = np.asarray(y)
+        y = check_target_kind(y)
+        if y.ndim not in (1, 2):
+            raise ValueError(f"y must have one dimension, or two for several outputs, got shape {y.shape}.")
         if len(y) != n:
             raise ValueError(f"y has {len(y)} targets, but X has {n} signals.")
         if y.ndim == 1 and y.dtype.kind in "if" and not np.isin(y, (-1, 1)).all():

@@ -10,12 +10,13 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._validation import check_signals
 from taskdict.coding import sparse_encode
 from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._signals import validated
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.streams import Stream
 
@@ -46,7 +47,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ver
         if isinstance(X, Stream):
             raise TypeError("X must be an array, got a stream: pass stream.take(n), as often as you like.")
         # The encoder itself looks for values that are not finite.
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
         return self._encode(X)
 
     def _encode(self, X: Any) -> sp.csr_array:

@@ -7,10 +7,7 @@ import os
 from collections.abc import Iterator
 from typing import Any
 
-import numpy as np
-from sklearn.utils.validation import validate_data
-
-from taskdict._validation import check_signals
+from taskdict.estimators._signals import validated
 from taskdict.streams import ArrayStream, Stream
 
 
@@ -47,10 +44,8 @@ class LearnerMixin:
             raise TypeError(
                 f"X must be an array or a stream, got {type(X).__name__}: fit(taskdict.stream(X)) reads it."
             )
-        if isinstance(X, np.ma.MaskedArray):
-            check_signals(X)  # raises
         # Batches are converted, and checked for NaN and infinity, as they come.
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
+        return validated(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=reset)
 
     @contextlib.contextmanager
     def _keeps_in_step(self) -> Iterator[None]:

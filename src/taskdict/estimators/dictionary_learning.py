@@ -6,7 +6,7 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._exclusive import exclusive
@@ -17,6 +17,7 @@ from taskdict.coding import mean_objective
 from taskdict.constraints import UnitBall
 from taskdict.estimators._base import DictionaryTransformer
 from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators._signals import validated
 from taskdict.progress import Callback, Reporter
 from taskdict.streams import Stream, StreamEndedError, dense_batch
 from taskdict.unsupervised import OnlineLearner, Problem, State, Step, has_converged
@@ -259,7 +260,7 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
         float
         """
         codes = self.transform(X)
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric", reset=False)
+        X = validated(self, X, accept_sparse="csr", dtype="numeric", reset=False)
         return -mean_objective(X, self.components_, codes, lambda1=self.lambda1, lambda2=self.lambda2)
 
     def _coding(self) -> dict[str, Any]:

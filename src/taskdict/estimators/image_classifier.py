@@ -9,17 +9,16 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import assert_all_finite, check_consistent_length, column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
-from taskdict._validation import check_count, check_penalty
+from taskdict._validation import check_count, check_penalty, refuse_masked
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.estimators.task_driven.labels import one_label_each
 from taskdict.initialisation import principal_directions
 from taskdict.streams import ImageStream
 from taskdict.streams._images import (
@@ -130,10 +129,7 @@ class ImageClassifier(ClassifierMixin, VersionedEstimator):
         images = check_images(X, "X")
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        check_consistent_length(images, y)
-        assert_all_finite(y, input_name="y")
-        check_classification_targets(y)
+        y = one_label_each(y, len(images), "images")
         check_reach("pool", check_shifts(self.pool, "pool"), images.shape[1:])
         inner = TaskDrivenClassifier() if self.classifier is None else clone(self.classifier)
         if inner.warm_start and hasattr(self, "classifier_"):
@@ -264,6 +260,7 @@ class ImageClassifier(ClassifierMixin, VersionedEstimator):
 
     def _check_images(self, X: Any) -> NDArray[Any]:
         check_is_fitted(self)
+        refuse_masked("X", X)
         X = np.asanyarray(X)
         if X.ndim == 2 and X.shape[1] == self.shape_[0] * self.shape_[1]:
             X = X.reshape(-1, *self.shape_)

@@ -6,11 +6,11 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import ArrayLike
-from sklearn.utils.validation import validate_data
 
 from taskdict._validation import check_dictionary
 from taskdict.coding import sparse_encode
 from taskdict.estimators._base import DictionaryTransformer
+from taskdict.estimators._signals import validated
 
 
 class SparseCoder(DictionaryTransformer):
@@ -83,7 +83,7 @@ class SparseCoder(DictionaryTransformer):
         -------
         self : SparseCoder
         """
-        X = validate_data(self, X, accept_sparse="csr", dtype="numeric")
+        X = validated(self, X, accept_sparse="csr", dtype="numeric")
         single = getattr(self.dictionary, "dtype", None) == np.float32
         self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
         sparse_encode(X[:1], self.components_, **self._coding())  # every argument is checked before any work is done

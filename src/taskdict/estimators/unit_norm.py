@@ -8,10 +8,10 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
-from sklearn.utils.validation import validate_data
 
 from taskdict._normalise import unit_norm
 from taskdict._validation import check_flag
+from taskdict.estimators._signals import validated
 from taskdict.estimators._versions import VersionedEstimator
 
 
@@ -80,7 +80,7 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, VersionedEstimator):
 
     def _check(self, X: Any, reset: bool) -> Any:
         check_flag("center", self.center)
-        X = validate_data(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+        X = validated(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
         if sp.issparse(X) and self.center:
             raise ValueError("sparse signals cannot be centred: use UnitNorm(center=False).")
         return X

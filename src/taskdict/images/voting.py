@@ -10,8 +10,6 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
-from sklearn.utils import column_or_1d
-from sklearn.utils.multiclass import check_classification_targets
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
@@ -20,6 +18,7 @@ from taskdict._validation import check_count, check_flag, unlabelled
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.estimators.task_driven import TaskDrivenClassifier
+from taskdict.estimators.task_driven.labels import one_label_each
 from taskdict.images.labelled_patches import LabelledPatches, as_signals
 from taskdict.images.patches import check_channels, patches_at, positions, spread_over
 
@@ -107,10 +106,7 @@ class PatchVotingClassifier(ClassifierMixin, VersionedEstimator):
         """
         self._check_parameters()
         pictures = as_pictures(images)
-        labels = column_or_1d(labels)
-        if len(labels) != len(pictures):
-            raise ValueError(f"labels has {len(labels)} entries, but there are {len(pictures)} images.")
-        check_classification_targets(labels)
+        labels = one_label_each(labels, len(pictures), "images", "labels")
         if unlabelled(labels).any():
             raise ValueError("labels must not be -1, which stands for no label.")
         if len(np.unique(labels)) < 2:

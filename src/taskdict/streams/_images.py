@@ -13,7 +13,7 @@ from sklearn.utils import check_random_state
 from taskdict._native import bend
 from taskdict._normalise import unit_norm
 from taskdict._permutation import permuted
-from taskdict._validation import check_penalty, unlabelled
+from taskdict._validation import check_penalty, refuse_masked, unlabelled
 from taskdict.streams._base import State, Stream, check_state
 from taskdict.streams._stored import Order, open_targets
 
@@ -182,6 +182,7 @@ class ImageStream(Stream):
 
 def check_images(images: Any, name: str = "images") -> NDArray[Any]:
     """Return pictures as an array of shape (n_images, height, width)."""
+    refuse_masked(name, images)
     array: NDArray[Any] = np.asanyarray(images)
     if array.dtype.kind not in "fiub":
         raise TypeError(f"{name} must hold real numbers, got dtype {array.dtype}.")
@@ -219,6 +220,7 @@ def check_directions(directions: Any, shape: tuple[int, ...]) -> Floats | None:
     """Return directions in the space of pictures of a shape as float32."""
     if directions is None:
         return None
+    refuse_masked("directions", directions)
     array = np.ascontiguousarray(directions, np.float32)
     if array.ndim != 2 or len(array) == 0 or array.shape[1] != shape[0] * shape[1] or not np.isfinite(array).all():
         raise ValueError(

@@ -10,7 +10,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taskdict._validation import check_signals
+from taskdict._validation import check_signals, check_target_kind, refuse_masked
 from taskdict.streams._base import State, Stream, StreamEndedError, check_state
 
 _CHUNK = 8192  # signals that are skipped at once
@@ -79,9 +79,10 @@ class IteratorStream(Stream):
                     item, targets = item
                 if isinstance(item, (str, os.PathLike)):
                     raise TypeError(f"the iterator gives paths ({item!r}): make a list of them to read the files.")
+                refuse_masked("an item of the iterator", item)
                 item = item.toarray() if sp.issparse(item) else np.array(item)  # a copy: the source may use it again
                 block: NDArray[Any] = check_signals(np.atleast_2d(item), "an item of the iterator")
-                y = np.zeros(len(block)) if targets is None else np.atleast_1d(np.array(targets))
+                y = np.zeros(len(block)) if targets is None else np.atleast_1d(np.array(check_target_kind(targets)))
                 if len(y) != len(block):
                     raise ValueError(f"the iterator gave a pair of {len(block)} signals and {len(y)} targets.")
                 if len(block) > 0:

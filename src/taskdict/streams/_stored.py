@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from taskdict._permutation import permuted
-from taskdict._validation import check_signals
+from taskdict._validation import check_signals, check_target_kind
 from taskdict.streams._base import State, Stream, check_state
 
 _CHUNK = 8192  # places of the random order that are computed at once
@@ -273,10 +273,11 @@ def open_targets(y: Any, n_signals: int) -> Any:
     if isinstance(y, (str, os.PathLike)):
         path = Path(y)
         array = _map(path, f"y: {str(path)!r}")
+        check_target_kind(array)
         y = NpyFile(path, array)
         if array.ndim == 1:
             y = np.asarray(y)  # small, and numbers are slow to read one by one
-    targets: Any = y if isinstance(y, NpyFile) else np.asanyarray(y)
+    targets: Any = y if isinstance(y, NpyFile) else check_target_kind(y)
     if targets.ndim not in (1, 2):
         raise ValueError(f"y must have one dimension, or two for several outputs, got shape {targets.shape}.")
     if len(targets) != n_signals:

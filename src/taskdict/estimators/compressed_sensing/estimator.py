@@ -10,14 +10,14 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 from sklearn.utils import check_random_state
-from sklearn.utils.validation import validate_data
 
 from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
-from taskdict._validation import check_dictionary
+from taskdict._validation import check_dictionary, check_targets
 from taskdict.coding import sparse_encode
 from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators._signals import validated
 from taskdict.estimators.compressed_sensing.model import AT_ONCE, SensingModel, wanted_from
 from taskdict.estimators.dictionary_learning import DictionaryLearning
 from taskdict.estimators.task_driven import TaskDrivenRegressor
@@ -249,7 +249,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
                 "partial_fit goes on after fit or partial_fit with dictionary='learned' only, not with a model from a "
                 "file: fit a new one with transform_init=model.transform_."
             )
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=known is None)
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=known is None)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         if known is None:
             self._check_narrow(X.shape[1])
@@ -300,7 +300,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
                 return ReplayedStream(sample, targets, X), sample
             X.restore(begin)
             return X, sample
-        X = validate_data(self, X, dtype=(np.float64, np.float32))
+        X = validated(self, X, dtype=(np.float64, np.float32))
         self._check_narrow(X.shape[1])
         rows = np.random.default_rng(0).permutation(len(X))[:SAMPLE]  # the same with any seed: a training may go on
         stream = ArrayStream(X, wanted_from(X, y), random_state=seed)
@@ -399,7 +399,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
                     break
                 codes = sparse_encode(X, D.astype(X.dtype, copy=False), **coding).astype(np.float64)
                 gram += (codes.T @ codes).toarray()
-                products = codes.T @ np.asarray(y, np.float64)
+                products = codes.T @ check_targets(y).astype(np.float64)
                 right = products if seen == 0 else right + products
                 seen, wanted = seen + len(X), wanted - n  # fewer come if a stream drops some
             W = ridge(gram / seen, right / seen, self.nu, D.dtype)

@@ -8,14 +8,14 @@ from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_array
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._native import Encoder, decode
 from taskdict._threads import resolve_threads
-from taskdict._validation import check_count, check_flag, check_number, check_penalty
+from taskdict._validation import check_count, check_flag, check_number, check_penalty, check_targets, refuse_masked
 from taskdict.estimators._parameters import read, written
+from taskdict.estimators._signals import validated
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.quantisation import quantise, write_integers
 from taskdict.streams._derived import mapped
@@ -56,7 +56,7 @@ class SensingModel(VersionedEstimator):
         array of shape (n_samples, n_measurements)
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
         return mapped(X, self.transform_)
 
     def reconstruct(self, measurements: Any) -> Floats:
@@ -72,8 +72,7 @@ class SensingModel(VersionedEstimator):
         array of shape (n_samples, n_features)
         """
         check_is_fitted(self)
-        if isinstance(measurements, np.ma.MaskedArray):
-            raise TypeError("measurements must not be a masked array: fill what is masked first.")
+        refuse_masked("measurements", measurements)
         seen = np.asarray(measurements)
         if seen.ndim != 2 or seen.shape[1] != len(self.transform_):
             raise ValueError(
@@ -113,7 +112,7 @@ class SensingModel(VersionedEstimator):
         float
         """
         check_is_fitted(self)
-        X = validate_data(self, X, dtype=(np.float64, np.float32), reset=False)
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
         wanted = wanted_from(X, y)
         if wanted.shape[1] != len(self.coef_):
             name, width = ("X", "y was in fit") if y is None else ("y", "the model reconstructs")
@@ -223,7 +222,9 @@ def wanted_from(X: Floats, y: Any) -> Floats:
     """Return what is to be reconstructed from X, in rows."""
     if y is None:
         return X
-    wanted: Floats = check_array(y, dtype=(np.float64, np.float32), ensure_2d=False, input_name="y")
+    wanted = check_targets(y)
+    if wanted.dtype not in (np.float32, np.float64):
+        wanted = wanted.astype(np.float64)
     if len(wanted) != len(X):
         raise ValueError(f"y must have {len(X)} rows, as X has, got shape {wanted.shape}.")
-    return wanted.reshape(len(X), -1)
+    return wanted[:, None] if wanted.ndim == 1 else wanted

@@ -9,14 +9,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import ClassifierMixin
 from sklearn.utils.metaestimators import available_if
-from sklearn.utils.multiclass import check_classification_targets
-from sklearn.utils.validation import check_is_fitted, column_or_1d
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
-from taskdict.estimators.task_driven.labels import class_numbers, class_weigher, different_labels, find_classes
+from taskdict.estimators.task_driven.labels import (
+    class_numbers,
+    class_weigher,
+    different_labels,
+    find_classes,
+    one_label_each,
+)
 from taskdict.estimators.task_driven.learning import TaskLearner
 from taskdict.estimators.task_driven.sources import ArraySource, StreamSource, check_weights, warn_unlabelled
 from taskdict.estimators.task_driven.targets import ClassCoding, class_coding
@@ -295,7 +300,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
         first = "_training" not in vars(self)
         if first and classes is None:
             raise ValueError("classes must be passed in the first call of partial_fit: all labels that there will be.")
-        if not first and classes is not None and not np.array_equal(different_labels(classes), self.classes_):
+        again = None if first or classes is None else different_labels(classes, "classes")
+        if again is not None and not np.array_equal(again, self.classes_):
             raise ValueError(
                 f"classes={np.asarray(classes).tolist()} is not the same as in the first call: "
                 f"{self.classes_.tolist()}."
@@ -424,12 +430,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
         X = self._check_signals(X, reset)
         if y is None:
             raise ValueError("requires y to be passed, but the target y is None.")
-        y = column_or_1d(y, warn=True)
-        if len(y) != X.shape[0]:
-            raise ValueError(f"y has {len(y)} labels, but X has {X.shape[0]} signals.")
-        if y.dtype.kind == "f" and not np.isfinite(y).all():
-            raise ValueError(f"y must be finite, but row {int(np.flatnonzero(~np.isfinite(y))[0])} is NaN or infinity.")
-        check_classification_targets(y)
+        y = one_label_each(y, X.shape[0], "signals")
         weights = check_weights(sample_weight, X.shape[0])
         if reset:
             self.classes_ = find_classes(y if weights is None else y[weights > 0], self._given_classes)

@@ -7,27 +7,42 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
+from sklearn.utils.multiclass import check_classification_targets
 
-from taskdict._validation import unlabelled
+from taskdict._validation import check_labels, unlabelled
 
 
-def different_labels(y: Any) -> NDArray[Any]:
+def different_labels(y: Any, name: str = "y") -> NDArray[Any]:
     """Return the different labels, without −1 unless there is only 1 beside it."""
-    y = np.asarray(y)
-    if y.dtype.kind not in "iufbUSO":
-        raise TypeError(f"y must have labels that are numbers or strings, got dtype {y.dtype}.")
+    y = check_labels(y, name)
+    if y.ndim != 1:
+        raise ValueError(f"{name} must have one dimension, got shape {y.shape}.")
     return np.unique(y[~unlabelled(y)])
+
+
+def one_label_each(y: Any, n: int, things: str, name: str = "y") -> NDArray[Any]:
+    """Return the labels of n things, one for each: finite whole numbers, or strings."""
+    y = check_labels(y, name)
+    if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] != 1):
+        raise ValueError(f"{name} must have one dimension, got shape {y.shape}.")
+    if len(y) != n:
+        raise ValueError(f"{name} has {len(y)} entries, but there are {n} {things}.")
+    labels: NDArray[Any] = column_or_1d(y, warn=True)
+    check_classification_targets(labels)
+    return labels
 
 
 def find_classes(y: Any, given: Any) -> NDArray[Any]:
     """Return the classes: those that are given or, if None, the labels of the samples."""
     if given is None and y is None:
         raise ValueError("classes must be passed to fit a stream whose labels are not known before.")
-    classes = different_labels(y if given is None else given)
+    classes = different_labels(y) if given is None else different_labels(given, "classes")
     if len(classes) < 2:
         raise ValueError(
-            f"y must have at least two classes, got {len(classes)} class ({', '.join(map(str, classes))}). "
+            f"{'y' if given is None else 'classes'} must have at least two classes, got {len(classes)} class "
+            f"({', '.join(map(str, classes))}). "
             "Unlabelled signals (-1) do not count."
         )
     return classes
@@ -35,7 +50,9 @@ def find_classes(y: Any, given: Any) -> NDArray[Any]:
 
 def class_numbers(y: Any, classes: NDArray[Any], weights: NDArray[Any] | None = None) -> NDArray[np.intp]:
     """Return the numbers of the classes, −1 for unlabelled signals."""
-    y = np.asarray(y)
+    y = check_labels(y)
+    if y.ndim != 1:
+        raise ValueError(f"y must have one label for each signal, got shape {y.shape}.")
     numeric = y.dtype.kind in "iufb"
     if numeric != (classes.dtype.kind in "iufb"):
         raise ValueError(f"y has labels of dtype {y.dtype}, but the classes are {classes.tolist()}.")

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
-from sklearn.utils.validation import check_is_fitted, validate_data
+from sklearn.utils.validation import check_is_fitted
 
 from taskdict import storage
 from taskdict._native import BadSignalError
@@ -17,6 +17,7 @@ from taskdict._threads import in_parallel, resolve_threads
 from taskdict.coding import sparse_encode
 from taskdict.descent import Objective, Parameters
 from taskdict.estimators._base import DictionaryEstimator
+from taskdict.estimators._signals import validated
 from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.parameters import TaskParameters
 from taskdict.gradients import Coding, Part
@@ -128,7 +129,7 @@ class TaskModel(TaskParameters, DictionaryEstimator):
         check_is_fitted(self)
         if isinstance(X, Stream):
             raise TypeError("X must be an array, got a stream: pass stream.take(n), as often as you like.")
-        return validate_data(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
+        return validated(self, X, accept_sparse="csr", dtype="numeric", ensure_all_finite=False, reset=False)
 
     def _scores(self, X: Any) -> Floats:
         """Return the outputs of all models side by side, of shape (n_samples, outputs)."""

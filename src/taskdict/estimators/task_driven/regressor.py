@@ -12,6 +12,7 @@ from sklearn.base import RegressorMixin
 
 from taskdict import storage
 from taskdict._exclusive import exclusive
+from taskdict._validation import check_targets
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.files import Training
 from taskdict.estimators.task_driven.learning import TaskLearner
@@ -333,20 +334,10 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
 
     def _check_targets(self, y: Any) -> NDArray[Any]:
         """Return targets as columns of finite numbers, as many as before."""
-        y = np.asarray(y)
-        if y.dtype.kind not in "fiub":
-            try:
-                y = y.astype(np.float64)
-            except (TypeError, ValueError):
-                raise TypeError(f"y must hold real numbers, got dtype {y.dtype}.") from None
-        if y.ndim not in (1, 2) or (y.ndim == 2 and y.shape[1] == 0):
-            raise ValueError(f"y must have one or two dimensions, got shape {y.shape}.")
+        y = check_targets(y)
         flat = y.ndim == 1
-        columns: NDArray[Any] = y.reshape(len(y), -1)
+        columns: NDArray[Any] = y[:, None] if flat else y
         columns = columns.astype(np.float64) if columns.dtype.kind != "f" else columns
-        if not np.isfinite(columns).all():
-            row = int(np.flatnonzero(~np.isfinite(columns).all(axis=1))[0])
-            raise ValueError(f"y must be finite, but row {row} contains NaN or infinity.")
         known = self._flat_and_targets
         if known is not None and known != (flat, columns.shape[1]):
             raise ValueError(

@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from taskdict._validation import check_target_kind
 from taskdict.descent import Batch
 from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
 
@@ -300,7 +301,9 @@ def check_weights(sample_weight: Any, n_samples: int) -> NDArray[np.float64] | N
     """Return the weights of the samples as numbers that are not negative, None if there are none."""
     if sample_weight is None:
         return None
-    weights: NDArray[np.float64] = np.asarray(sample_weight, np.float64)
+    weights: NDArray[np.float64] = check_target_kind(sample_weight, "sample_weight", "fiub", "real numbers").astype(
+        np.float64
+    )
     if weights.shape != (n_samples,):
         raise ValueError(f"sample_weight must have shape (n_samples,) = ({n_samples},), got {weights.shape}.")
     if not np.isfinite(weights).all() or (weights < 0).any() or not weights.any():
