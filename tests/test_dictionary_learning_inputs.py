@@ -129,9 +129,19 @@ def test_atoms_are_born_from_the_signals_of_this_fit():
 
 def test_more_atoms_than_signals_where_it_can_work():
     X, D = random_problem(10, 64, 20)
-    td.DictionaryLearning(20, lambda1=0.1, dictionary_init=D, max_iter=3).fit(X)
+    with pytest.raises(ValueError, match="fewer signals than there are atoms"):
+        td.DictionaryLearning(20, lambda1=0.1, max_iter=3).fit(X)
+    model = td.DictionaryLearning(20, lambda1=0.1, dictionary_init=D, max_iter=3).fit(X)
+    used = model.transform(X).toarray().any(axis=0)
+    moved = np.abs(model.components_ - D).max(axis=1) > 1e-3
+    assert moved[used].all()
+    assert used.sum() >= 10
     pieces = td.stream(X, preprocess=lambda batch: batch.reshape(-1, 4))
-    td.DictionaryLearning(50, lambda1=0.01, batch_size=4, max_iter=3).fit(pieces)
+    model = td.DictionaryLearning(50, lambda1=0.01, batch_size=4, max_iter=3).fit(pieces)
+    norms = np.linalg.norm(model.components_, axis=1)
+    assert norms.min() > 0.5  # a signal was found for every atom
+    assert norms.max() < 1 + 1e-6
+    assert len(np.unique(model.components_.round(6), axis=0)) == 50
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

@@ -45,21 +45,26 @@ def test_halftones_are_restored(model):
     assert psnr(clean, restored) > max(psnr(clean, degrade.blur(halftone, sigma)) for sigma in (0.8, 1.0, 1.3, 1.6)) + 2
 
 
+def averaged_patches(model, values, weights):
+    """Return the average of the predictions of all patches, patch by patch."""
+    sums, counts = np.zeros(values.shape), np.zeros(values.shape)
+    for i in range(values.shape[0] - 7):
+        for j in range(values.shape[1] - 7):
+            patch = values[i : i + 8, j : j + 8]
+            code = td.sparse_encode((patch - patch.mean()).reshape(1, -1), model.components_, lambda1=0.5)
+            found = (code @ model.coef_.T).reshape(8, 8) + patch.mean()
+            sums[i : i + 8, j : j + 8] += weights * found
+            counts[i : i + 8, j : j + 8] += weights
+    return sums / counts
+
+
 @pytest.mark.parametrize("overlap", ["plain", "weighted"])
 def test_it_is_the_average_of_the_predictions_of_patches(model, overlap):
     model = copy.copy(model).set_params(overlap=overlap)
     weights = np.ones((8, 8)) if overlap == "plain" else model.weights_
     image = degrade.floyd_steinberg(CAMERA)[:20, :25]
     values = image / 255
-    sums, counts = np.zeros(image.shape), np.zeros(image.shape)
-    for i in range(13):
-        for j in range(18):
-            patch = values[i : i + 8, j : j + 8]
-            code = td.sparse_encode((patch - patch.mean()).reshape(1, -1), model.components_, lambda1=0.5)
-            found = (code @ model.coef_.T).reshape(8, 8) + patch.mean()
-            sums[i : i + 8, j : j + 8] += weights * found
-            counts[i : i + 8, j : j + 8] += weights
-    np.testing.assert_allclose(model.restore(values), sums / counts, atol=1e-4)
+    np.testing.assert_allclose(model.restore(values), averaged_patches(model, values, weights), atol=1e-4)
 
 
 def test_weights(model):
@@ -96,8 +101,14 @@ def test_a_constant_picture_stays(model, colour, value):
 
 @pytest.mark.parametrize("shape", [(1, 1), (3, 4), (7, 30), (30, 7), (9, 8)])
 def test_any_size(model, shape):
+    """An image that is smaller than a patch is mirrored at its edges."""
     image = np.random.default_rng(0).integers(0, 256, shape, dtype=np.uint8)
-    assert model.restore(image).shape == shape
+    restored = model.restore(image)
+    assert restored.shape == shape
+    assert restored.dtype == np.uint8
+    larger = np.pad(image, [(0, max(0, 8 - side)) for side in shape], mode="symmetric")
+    expected = 255 * averaged_patches(model, larger / 255, model.weights_)[: shape[0], : shape[1]]
+    np.testing.assert_allclose(restored, np.clip(expected, 0, 255), atol=0.55)
 
 
 def test_colour_with_a_grey_model(model):

@@ -7,7 +7,8 @@ import pytest
 import scipy.sparse as sp
 
 import taskdict as td
-from helpers import DTYPES, random_problem
+from helpers import DTYPES, random_problem, relative_kkt
+from taskdict._threads import resolve_threads
 
 X, D = random_problem(6, 4, 5)
 
@@ -101,8 +102,13 @@ def test_broken_csr(part, place, value):
 
 
 def test_absurd_numbers_of_threads():
+    many, atoms = random_problem(3000, 4, 5)  # enough for more than one thread
+    expected = td.sparse_encode(many, atoms, lambda1=0.1, n_threads=1)
     for n_threads in (1000, 2**30, 2**40):
-        td.sparse_encode(X, D, lambda1=0.1, n_threads=n_threads)
+        codes = td.sparse_encode(many, atoms, lambda1=0.1, n_threads=n_threads)
+        for part in ("data", "indices", "indptr"):
+            np.testing.assert_array_equal(getattr(codes, part), getattr(expected, part))
+    assert resolve_threads(2**40) == resolve_threads(1024) == 1024
 
 
 def test_bad_rows_are_counted_across_blocks(monkeypatch):
@@ -113,7 +119,10 @@ def test_bad_rows_are_counted_across_blocks(monkeypatch):
 
 @pytest.mark.parametrize("value", [0.1, np.float32(0.1), np.array(0.1), 0, np.int64(0)])
 def test_penalties_may_be_any_real_scalar(value):
-    td.sparse_encode(X, D, lambda1=value, lambda2=value)
+    number = float(value)
+    codes, expected = (td.sparse_encode(X, D, lambda1=penalty, lambda2=penalty) for penalty in (value, number))
+    np.testing.assert_array_equal(codes.toarray(), expected.toarray())
+    assert relative_kkt(X, D, codes, number, number).max() < 1e-10
 
 
 def test_numbers_at_the_ends_of_the_range():

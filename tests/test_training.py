@@ -1,5 +1,6 @@
 """The committee: its steps are those of Algorithm 1, its state is all there is."""
 
+import copy
 import dataclasses
 
 import numpy as np
@@ -210,8 +211,21 @@ def test_in_parallel():
         in_parallel(fails, range(20), 3)
 
 
-def test_state_is_frozen():
-    made, _ = trainer(Schedule(3, rho=0.1))
+@pytest.mark.parametrize("adaptive", [False, True])
+def test_a_step_leaves_the_state_before_it_as_it_was(adaptive):
+    """Others may use that state meanwhile, and an interrupted step comes back to it."""
+    made, _ = trainer(Schedule(20, adaptive=adaptive), validation=samples(1))
+    for batch in batches(19):
+        before, kept = made.state, copy.deepcopy(made.state)
+        made.step(batch)
+        assert made.state is not before
+        assert not np.array_equal(made.state.parameters[0].D, before.parameters[0].D)
+        for name in ("parameters", "sizes", "mean", "best"):
+            for old, copied in zip(getattr(before, name) or (), getattr(kept, name) or (), strict=True):
+                for array, expected in zip(vars(old).values(), vars(copied).values(), strict=True):
+                    np.testing.assert_array_equal(array, expected)
+        assert before.t == kept.t == made.state.t - 1
+        assert before.rhos == kept.rhos
     with pytest.raises(dataclasses.FrozenInstanceError):
         made.state.t = 5
 
