@@ -229,7 +229,7 @@ def test_interrupted_training_goes_on_to_the_same_bits(tmp_path, kind, through_a
     rest = source()
     if kind == "iterator":
         rest.restore(part.stream_state_)  # by hand: another iterator may well be meant to be read from its start
-    part.set_params(callback=None).fit(rest)
+    part.set_params(callback=None, warm_start=True).fit(rest)
     assert part.n_iter_ == 30
     np.testing.assert_array_equal(part.components_, expected.components_)
     assert part.history_ == expected.history_

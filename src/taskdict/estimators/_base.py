@@ -15,7 +15,7 @@ from sklearn.utils.validation import check_is_fitted
 from taskdict import storage
 from taskdict._validation import check_signals
 from taskdict.coding import sparse_encode
-from taskdict.estimators._parameters import can_be_written, from_json, to_json
+from taskdict.estimators._parameters import can_be_written, from_json, of_model, to_json
 from taskdict.estimators._signals import validated
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.streams import Stream
@@ -58,8 +58,9 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ver
         """Write the fitted model to a file, from which :func:`taskdict.load` reads it.
 
         The file is in the safetensors format: arrays and a JSON text with the class, the parameters and the version.
-        An existing file is replaced only when the new one is complete. Functions and random generators among the
-        parameters are not written; the loaded model has the defaults there.
+        An existing file is replaced only when the new one is complete. Some parameters are not written, and the loaded
+        model has their defaults: functions, random generators, and those that say how a training runs (`checkpoint`,
+        `warm_start`, `n_threads`, `verbose`, callbacks).
 
         Parameters
         ----------
@@ -73,7 +74,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ver
         check_is_fitted(self)
         parameters: dict[str, Any] = {}
         arrays, learned = self._learned()
-        for name, value in self.get_params(deep=False).items():
+        for name, value in of_model(self.get_params(deep=False)).items():
             if hasattr(value, "__array__") and np.ndim(value) > 0 and np.asarray(value).dtype != object:
                 arrays[f"parameter {name}"] = np.asarray(value)
             elif can_be_written(value):
@@ -97,7 +98,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ver
         prefix = "parameter "
         parameters = {name: from_json(value) for name, value in document["parameters"].items()}
         parameters.update({key.removeprefix(prefix): arrays[key] for key in arrays if key.startswith(prefix)})
-        model = cls(**parameters)
+        model = cls(**of_model(parameters))
         model._set_learned({key: arrays[key] for key in arrays if not key.startswith(prefix)}, document["learned"])
         if model._n_features_seen() != document["n_features_in"]:
             raise ValueError("the dictionary does not fit the number of features")

@@ -17,7 +17,14 @@ class Checked(Protocol):
 
 Model = TypeVar("Model", bound=Checked)
 
-NOT_IN_FILES = ("callbacks", "checkpoint", "n_threads", "verbose")  # parameters of a training, not of a model
+# Parameters that say how a training runs on a machine, not what a model is: files, threads, output, functions. They are
+# neither written to files nor read from them, so that a file cannot name another one to be overwritten.
+NOT_IN_FILES = frozenset({"callback", "callbacks", "checkpoint", "n_threads", "verbose", "warm_start"})
+
+
+def of_model(parameters: dict[str, Any]) -> dict[str, Any]:
+    """Return the parameters that files hold."""
+    return {name: value for name, value in parameters.items() if name not in NOT_IN_FILES}
 
 
 def written(estimator: Any, but: Collection[str] = (), **learned: Any) -> dict[str, Any]:
@@ -25,14 +32,13 @@ def written(estimator: Any, but: Collection[str] = (), **learned: Any) -> dict[s
 
     Values in `learned` take the place of parameters, which may have changed since.
     """
-    own = {**estimator.get_params(deep=False), **learned}
-    left_out = {*NOT_IN_FILES, *but}
-    return {name: to_json(value) for name, value in own.items() if name not in left_out and can_be_written(value)}
+    own = of_model({**estimator.get_params(deep=False), **learned})
+    return {name: to_json(value) for name, value in own.items() if name not in but and can_be_written(value)}
 
 
 def read(cls: Callable[..., Model], parameters: dict[str, Any], *arguments: Any) -> Model:
     """Make an estimator with the parameters of a file, which are checked."""
-    model = cls(*arguments, **{name: from_json(value) for name, value in parameters.items()})
+    model = cls(*arguments, **{name: from_json(value) for name, value in of_model(parameters).items()})
     model._check_parameters()
     return model
 

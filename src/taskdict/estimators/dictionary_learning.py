@@ -71,9 +71,10 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
         Called with a :class:`taskdict.Progress` after each batch of `fit`, for example to save its `model` now and
         then. `fit` ends if it returns True. What it raises ends `fit` too and leaves the model as it is.
     warm_start : bool, default=False
-        With True, `fit` goes on where the last `fit` or `partial_fit` ended or was interrupted, also after
-        :func:`taskdict.load`, until there have been `max_iter` batches in all. Signals of an array of as many rows, or
-        of a stream with the same seed, are read on from the same place; any other stream is read from where it is.
+        With True, `fit` resumes where the last `fit` or `partial_fit` ended or was interrupted, until there have been
+        `max_iter` batches in all. Signals of an array of as many rows, or of a stream with the same seed, are read on
+        from the same place; any other stream is read from where it is. Files do not hold this parameter: set it after
+        :func:`taskdict.load`.
 
     Attributes
     ----------

@@ -135,8 +135,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
     callbacks : callable, list of callables or None, default=None
         Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True.
     warm_start : bool, default=False
-        With True, `fit` goes on where the last `fit` or `partial_fit` ended or was interrupted, also after
-        :func:`taskdict.load`, until there have been `max_iter` batches in all.
+        With True, `fit` resumes where the last `fit` or `partial_fit` ended or was interrupted, until there have been
+        `max_iter` batches in all. Files do not hold this parameter: set it after :func:`taskdict.load`.
 
     Attributes
     ----------

@@ -24,7 +24,7 @@ from taskdict._validation import check_count, check_dictionary, check_flag, chec
 from taskdict.constraints import ConstraintSet, UnitBall
 from taskdict.descent import Batch, DivergedError, Objective, Parameters, Sets
 from taskdict.estimators._learner import LearnerMixin
-from taskdict.estimators._parameters import can_be_written
+from taskdict.estimators._parameters import NOT_IN_FILES, can_be_written
 from taskdict.estimators.task_driven.files import Scaling, Training
 from taskdict.estimators.task_driven.model import TaskModel
 from taskdict.estimators.task_driven.sources import StreamSource
@@ -43,8 +43,6 @@ NU = 0.1  # divided by the number of samples
 UNKNOWN = 100_000  # samples that a stream of unknown length is taken to have
 LARGEST = {np.dtype(np.float32): 1e12, np.dtype(np.float64): 1e60}  # size of signals and targets, or one over it
 CHECKPOINT_SECONDS = 20.0  # between two checkpoints, at least
-# Parameters that may change when learning goes on; objects, which files do not hold, are not compared either.
-NOT_IN_CHECKPOINTS = ("checkpoint", "n_threads", "verbose", "callbacks", "warm_start")
 
 
 @dataclass(frozen=True)
@@ -383,7 +381,8 @@ class TaskLearner(LearnerMixin, TaskModel):
             raise storage.ModelFileError(f"checkpoint {path!r} is not sound: {error}.") from None
         theirs, ours = other.get_params(deep=False), self.get_params(deep=False)
         for name in ours:
-            if name in NOT_IN_CHECKPOINTS or not (hasattr(ours[name], "__array__") or can_be_written(ours[name])):
+            # Parameters that a file does not hold may change; objects are not compared either.
+            if name in NOT_IN_FILES or not (hasattr(ours[name], "__array__") or can_be_written(ours[name])):
                 continue
             if name == "random_state" and ours[name] is None:
                 continue
