@@ -6,6 +6,7 @@ import os
 from typing import Any
 
 from taskdict import storage
+from taskdict._text import message
 from taskdict.estimators import (
     CompressedSensing,
     DictionaryLearning,
@@ -55,10 +56,12 @@ def load(path: str | os.PathLike[str]) -> Any:
     kind = _CLASSES.get(str(document.get("class")))
     if kind is None:
         raise storage.ModelFileError(
-            f"{os.fspath(path)!r} holds a {document.get('class')!r}, which this version of taskdict does not know; it "
-            f"was written by version {document.get('taskdict')!r}."
+            message(
+                f"{os.fspath(path)!r} holds a {document.get('class')!r}, which this version of taskdict does not know; "
+                f"it was written by version {document.get('taskdict')!r}."
+            )
         )
     try:
         return kind._from_file(arrays, document)
-    except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-        raise storage.ModelFileError(f"{os.fspath(path)!r} is not a sound model: {error}.") from None
+    except storage.UNSOUND as error:
+        raise storage.ModelFileError(message(f"{os.fspath(path)!r} is not a sound model: {error}.")) from None

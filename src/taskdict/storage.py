@@ -22,7 +22,11 @@ from numpy.typing import NDArray
 from safetensors import SafetensorError
 from safetensors import numpy as safetensors
 
+from taskdict._text import message
+
 FORMAT = 1
+# What reading a damaged file may raise: a reader reports it as a ModelFileError.
+UNSOUND = (ArithmeticError, AttributeError, LookupError, RecursionError, TypeError, ValueError)
 Arrays = dict[str, NDArray[Any]]
 
 
@@ -71,26 +75,30 @@ def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
     content = Path(path).read_bytes()
     try:
         header = json.loads(content[8 : 8 + int.from_bytes(content[:8], "little")])
-        metadata = header.get("__metadata__", {})
+        metadata = header.get("__metadata__") or {}
         arrays = dict(safetensors.load(content))
-    except (SafetensorError, ValueError, AttributeError, KeyError, RecursionError) as error:
+    except (SafetensorError, *UNSOUND) as error:
         raise ModelFileError(
-            f"{name!r} is not a model file of taskdict, or it was cut short ({type(error).__name__}: {error})."
+            f"{name!r} is not a model file of taskdict, or it was cut short ({type(error).__name__}: {message(error)})."
         ) from None
     if "taskdict" not in metadata:
         raise ModelFileError(f"{name!r} is a safetensors file, but not one that taskdict wrote.")
     try:
         document = json.loads(metadata["taskdict"])
         number = document["format"]
-    except (ValueError, TypeError, KeyError, RecursionError):
+    except UNSOUND:
         raise ModelFileError(f"{name!r} is damaged: its description cannot be read.") from None
     if number != FORMAT:
+        theirs = f"{name!r} has format number {number!r}, written by taskdict {document.get('taskdict')!r}"
         raise ModelFileError(
-            f"{name!r} has format number {number!r}, written by taskdict {document.get('taskdict')!r}; this version "
-            f"({version('taskdict')}) reads format {FORMAT}. Use a version of taskdict that reads it."
+            f"{message(theirs)}; this version ({version('taskdict')}) reads format {FORMAT}. Use a version of taskdict "
+            "that reads it."
         )
     if metadata.get("digest") != _digest(metadata["taskdict"], arrays):
         raise ModelFileError(f"{name!r} was changed after it was written, or damaged: its digest does not fit.")
+    for key, array in arrays.items():
+        if array.size == 0 and array.ndim > 1:  # such a shape costs no byte, and what is made of it may cost many
+            raise ModelFileError(f"{name!r} is not a sound model: its array {message(key)!r} has shape {array.shape}.")
     return arrays, document
 
 

@@ -81,6 +81,8 @@ class State:
             raise ValueError("its counts make no sense")
         if not all(np.isfinite(array).all() for array in (dictionary, A, B)):
             raise ValueError("its arrays are not finite")
+        if numbers["position"] is not None and not isinstance(numbers["position"], dict):
+            raise ValueError("its place in a stream makes no sense")
         return cls(dictionary, A, B, last_used, **counts, position=numbers["position"])
 
 

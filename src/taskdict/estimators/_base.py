@@ -102,7 +102,7 @@ class DictionaryEstimator(ClassNamePrefixFeaturesOutMixin, TransformerMixin, Ver
         model._set_learned({key: arrays[key] for key in arrays if not key.startswith(prefix)}, document["learned"])
         if model._n_features_seen() != document["n_features_in"]:
             raise ValueError("the dictionary does not fit the number of features")
-        model.n_features_in_ = document["n_features_in"]
+        model.n_features_in_ = model._n_features_seen()
         names = document["feature_names_in"]
         if names is not None:
             if not isinstance(names, list) or [type(name) for name in names] != [str] * model.n_features_in_:

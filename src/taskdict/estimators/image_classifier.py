@@ -14,7 +14,7 @@ from sklearn.utils.validation import check_is_fitted
 from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
-from taskdict._validation import check_count, check_penalty, refuse_masked
+from taskdict._validation import check_count, check_number, check_penalty, refuse_masked
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.estimators.task_driven import TaskDrivenClassifier
@@ -293,12 +293,15 @@ class ImageClassifier(ClassifierMixin, VersionedEstimator):
         arrays = {name: array for name, array in arrays.items() if name != DIRECTIONS}
         inner = TaskDrivenClassifier._from_file(arrays, document["classifier"])
         model = read(cls, document["parameters"], clone(inner))
-        height, width = (int(side) for side in document["shape"])
+        height, width = (check_count("shape", side) for side in document["shape"])
+        check_reach("pool", check_shifts(model.pool, "pool"), (height, width))
         model.directions_ = check_directions(directions, (height, width))
         if inner.n_features_in_ != (height * width if directions is None else len(directions)):
             raise ValueError("the shape of its pictures does not fit its dictionary")
         model.classifier_, model.shape_ = inner, (height, width)
-        model.background_ = float(document["background"])
+        model.background_ = check_number("background", document["background"])
+        if not np.isfinite(model.background_):
+            raise ValueError("its background is not finite")
         return model
 
     def __sklearn_tags__(self) -> Any:

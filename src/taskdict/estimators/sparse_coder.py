@@ -7,6 +7,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import ArrayLike
 
+from taskdict import storage
 from taskdict._validation import check_dictionary
 from taskdict.coding import sparse_encode
 from taskdict.estimators._base import DictionaryTransformer
@@ -88,6 +89,13 @@ class SparseCoder(DictionaryTransformer):
         self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
         sparse_encode(X[:1], self.components_, **self._coding())  # every argument is checked before any work is done
         return self
+
+    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
+        atoms = arrays["components"]
+        if atoms.dtype not in (np.float32, np.float64):
+            raise ValueError("its dictionary must be float32 or float64")
+        self.components_ = check_dictionary(atoms, atoms.dtype)
+        sparse_encode(np.zeros((1, atoms.shape[1])), atoms, **self._coding())  # checks the parameters
 
     def _coding(self) -> dict[str, Any]:
         return {

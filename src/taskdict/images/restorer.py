@@ -429,7 +429,7 @@ class ImageRestorer(VersionedEstimator):
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         """Make the model that `save` has written; raises ValueError, TypeError or KeyError for anything else."""
         model = read(cls, document["parameters"])
-        channels, n_iter = int(document["channels"]), int(document["n_iter"])
+        channels, n_iter = check_count("channels", document["channels"]), int(document["n_iter"])
         model.components_, model.coef_, model.weights_ = (arrays[name] for name in ("D", "W", "weights"))
         model._mapping().check(model.patch_size, channels, channels, model.n_components)
         if n_iter < 0:

@@ -278,7 +278,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         arrays, document = storage.read(self.checkpoint)
         try:
             return TaskDrivenRegressor._from_file(arrays, document)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError):
+        except storage.UNSOUND:
             return None  # noticed by what goes on from there
 
     def _open_pairs(self, X: Any, y: Any, seed: int, resumed: TaskDrivenRegressor | None) -> tuple[Stream, Floats]:

@@ -192,7 +192,10 @@ class SensingModel(VersionedEstimator):
             raise ValueError("its arrays do not fit each other")
         if not all(np.isfinite(array).all() for array in (Z, D, W)):
             raise ValueError("its arrays are not finite")
-        model._publish(Z, D, W, int(document["n_iter"]))
+        n_iter = int(document["n_iter"])
+        if n_iter < 0:
+            raise ValueError("its counts make no sense")
+        model._publish(Z, D, W, n_iter)
         model.n_features_in_ = Z.shape[1]
         return model
 

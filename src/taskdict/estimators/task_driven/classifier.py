@@ -28,6 +28,8 @@ from taskdict.estimators.task_driven.targets import ClassCoding, class_coding
 from taskdict.losses import CodeLoss, Loss
 from taskdict.streams import Stream
 
+LABELS = 2**24  # characters of the labels in a file, if all were as long as the longest: so NumPy stores them
+
 
 def _has_probabilities(model: Any) -> bool:
     if model.multi_class == "softmax" or (model.loss == "logistic" and model.multi_class in ("ovr", "ovo")):
@@ -465,9 +467,16 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
         if learned["classes"] is None:
             self.classes_ = arrays["classes"]
         else:
-            self.classes_ = np.array(learned["classes"], dtype=object if learned["object"] else None)
+            labels = [str(label) for label in learned["classes"]]
+            if len(labels) * max(map(len, labels), default=0) > LABELS:
+                raise ValueError(f"its labels need more than {LABELS} characters in an array, where all are as long")
+            self.classes_ = np.array(labels, dtype=object if learned["object"] else None)
         if self.classes_.ndim != 1 or not np.array_equal(np.unique(self.classes_), self.classes_):
             raise ValueError("its classes make no sense")
+        n = len(self.classes_)
+        n_scores = n * (n - 1) // 2 if self.multi_class == "ovo" else n  # or one, for two classes
+        if n_scores > max(2, len(arrays["rhos"]), arrays["b"].shape[1]):  # before anything is made for each of them
+            raise ValueError("its arrays do not fit its classes")
         super()._set_learned(arrays, learned)
         if len(arrays["rhos"]) != len(self._selects()) or arrays["b"].shape[1] != self._n_outputs():
             raise ValueError("its arrays do not fit its classes")

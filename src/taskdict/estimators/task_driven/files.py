@@ -100,6 +100,9 @@ class Training:
             _parameters(arrays, prefix, model, n_atoms) if f"{prefix}D" in arrays else None
             for prefix in ("mean ", "best ")
         )
+        for other in (mean, best):
+            if other is not None and _shapes(other) != _shapes(parameters):
+                raise ValueError("its arrays do not fit each other")
         state = State(
             parameters,
             tuple(float(rho) for rho in arrays["rhos"]),
@@ -112,18 +115,29 @@ class Training:
             int(document["stale"]),
             bool(document["stopped"]),
         )
+        if not (0 <= state.t < 2**62 and 0 <= state.stale < 2**62 and 0 <= int(document["seed"]) < 2**32):
+            raise ValueError("its counts make no sense")
+        if state.position is not None and not isinstance(state.position, dict):
+            raise ValueError("its place in a stream makes no sense")
         objectives, checks = arrays["history objective"], arrays["history validation"]
-        if objectives.ndim != 1 or objectives.shape != checks.shape:
+        kinds = {objectives.dtype, checks.dtype}
+        if objectives.ndim != 1 or objectives.shape != checks.shape or kinds != {np.dtype(np.float64)}:
             raise ValueError("its arrays do not fit each other")
         steps = [
             Step(float(value), None if np.isnan(check) else float(check))
             for value, check in zip(objectives, checks, strict=True)
         ]
         c, s, offset = document["scaling"]
-        if not (c > 0 and s > 0 and len(offset) in (1, len(parameters[0].b))):
+        sound = 0 < c < np.inf and 0 < s < np.inf and np.isfinite(offset).all()
+        if not sound or len(offset) not in (1, len(parameters[0].b)):
+            raise ValueError("its scaling makes no sense")
+        scaling = Scaling(float(c), float(s), tuple(float(number) for number in offset), model.degree)
+        with np.errstate(over="ignore", invalid="ignore"):
+            used = [scaling.outside(learned) for learned in state.chosen]
+        if not all(np.isfinite(learned.W).all() and np.isfinite(learned.b).all() for learned in used):
             raise ValueError("its scaling makes no sense")
         return cls(
-            Scaling(float(c), float(s), tuple(float(number) for number in offset), model.degree),
+            scaling,
             check_penalty("lambda1", document["lambda1"]),
             check_penalty("nu", document["nu"]),
             int(document["seed"]),
@@ -149,6 +163,10 @@ def _parameters(arrays: storage.Arrays, prefix: str, model: Model, n_atoms: int)
     return tuple(
         Parameters(D[k].copy(), W[k].copy(), b[k].copy(), None if Z is None else Z[k].copy()) for k in range(count)
     )
+
+
+def _shapes(learned: tuple[Parameters, ...]) -> list[Any]:
+    return [[None if array is None else array.shape for array in vars(each).values()] for each in learned]
 
 
 def _sizes(arrays: storage.Arrays, parameters: tuple[Parameters, ...]) -> tuple[Parameters, ...] | None:

@@ -19,6 +19,7 @@ from sklearn.utils import check_random_state
 
 from taskdict import storage
 from taskdict._native import BadSignalError
+from taskdict._text import message
 from taskdict._threads import one_blas_thread, resolve_threads
 from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty
 from taskdict.constraints import ConstraintSet, UnitBall
@@ -377,8 +378,8 @@ class TaskLearner(LearnerMixin, TaskModel):
             )
         try:
             other = type(self)._from_file(arrays, document)
-        except (ValueError, TypeError, KeyError, AttributeError, OverflowError) as error:
-            raise storage.ModelFileError(f"checkpoint {path!r} is not sound: {error}.") from None
+        except storage.UNSOUND as error:
+            raise storage.ModelFileError(message(f"checkpoint {path!r} is not sound: {error}.")) from None
         theirs, ours = other.get_params(deep=False), self.get_params(deep=False)
         for name in ours:
             # Parameters that a file does not hold may change; objects are not compared either.

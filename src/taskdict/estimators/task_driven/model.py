@@ -184,6 +184,7 @@ class TaskModel(TaskParameters, DictionaryEstimator):
     def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
         self._check_parameters()
         self._publish(Training.from_file(arrays, learned, self._model(), sum(self._sizes())))
+        self._parts(self.n_features_in_)
 
     def _publish(self, training: Training) -> None:
         self._training = training
