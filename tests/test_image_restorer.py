@@ -5,6 +5,7 @@ import subprocess
 import sys
 import textwrap
 import time
+import tracemalloc
 
 import numpy as np
 import pytest
@@ -14,7 +15,10 @@ from sklearn.base import clone
 from sklearn.exceptions import NotFittedError
 
 import taskdict as td
+from mutations import crafted
+from taskdict import storage
 from taskdict.images import degrade
+from taskdict.images.rows import Enlarged
 
 CAMERA = pictures.camera()[::2, ::2]
 COLOUR = pictures.chelsea()[:120, 100:260]
@@ -357,3 +361,53 @@ def test_bad_pairs():
         td.ImageRestorer().fit([CAMERA])
     with pytest.raises(TypeError, match="degrade must be a function of a picture or None, got 'blur'"):
         td.ImageRestorer().fit([CAMERA], degrade="blur")
+
+
+@pytest.mark.parametrize("factor", [2, 3, 5])
+def test_rows_are_those_of_the_enlarged_picture(factor):
+    image = np.random.default_rng(0).random((23, 17, 2)).astype(np.float32)
+    rows = Enlarged(image, factor)
+    whole = degrade.resize(image, 23 * factor, 17 * factor)
+    assert rows.shape == whole.shape
+    for part in (slice(0, 1), slice(7, 30), slice(23 * factor - 4, 23 * factor), slice(0, 23 * factor)):
+        np.testing.assert_allclose(rows[part], whole[part], rtol=0, atol=5e-7)
+
+
+def test_a_file_cannot_ask_for_more_memory_than_the_picture_is_worth(model, tmp_path):
+    """A model of 3 kB with upscale=400 and a picture of 17 kB took 5 GB."""
+    model.save(tmp_path / "model")
+    arrays, document = storage.read(tmp_path / "model")
+    document["parameters"]["upscale"] = 400
+    (tmp_path / "model").write_bytes(crafted(arrays, document))
+    with pytest.raises(td.ModelFileError, match="upscale must be from 1 to 16, got 400"):
+        td.load(tmp_path / "model")
+    document["parameters"]["upscale"] = 16
+    (tmp_path / "model").write_bytes(crafted(arrays, document))
+    large = np.zeros((2000, 3000), np.uint8)
+    tracemalloc.start()
+    try:
+        with pytest.raises(ValueError, match=r"would become 32000 by 48000 with upscale=16, .* more than 512 MB"):
+            td.load(tmp_path / "model").restore(large)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
+
+
+@pytest.mark.parametrize(("settings", "most"), [({}, 3), ({"upscale": 2}, 3), ({"refine": 0.05}, 16)])
+def test_memory_is_that_of_the_picture(settings, most):
+    """Bytes for each number of a restored uint8 picture, beside some megabytes: patches and learning take these."""
+    clean = np.add.outer(np.sin(np.arange(40) / 5), np.cos(np.arange(48) / 4)) / 4 + 0.5
+    damage = degrade.downsample if settings.get("upscale") else degrade.blur
+    restorer = td.ImageRestorer(4, 5, lambda1=0.1, max_iter=3, random_state=0, **settings).fit([clean], degrade=damage)
+
+    def peak(side):
+        picture = np.random.default_rng(0).integers(0, 256, (side, side), np.uint8)
+        tracemalloc.start()
+        try:
+            restored = restorer.restore(picture, stride=4)
+            return tracemalloc.get_traced_memory()[1], restored.size
+        finally:
+            tracemalloc.stop()
+
+    (small, few), (large, many) = peak(500), peak(2000)
+    assert (large - small) / (many - few) < most

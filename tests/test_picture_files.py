@@ -1,3 +1,7 @@
+import os
+import struct
+import subprocess
+import sys
 import zlib
 
 import numpy as np
@@ -181,3 +185,158 @@ def test_huge_pictures(tmp_path):
         PngImagePlugin.putchunk(file, b"IDAT", b"")
     with pytest.raises(PictureError, match="too large to be read"):
         read_picture(tmp_path / "a.png")
+
+
+@pytest.mark.parametrize("dtype", ["i1", "i2", "u4", "i4", ">i4", "f2", "f4", "f8", "u8"])
+def test_numbers_without_a_known_range_are_refused(dtype, tmp_path):
+    """70000 was read as 4464, and −5 as 65531."""
+    path, order = tmp_path / "a.tif", ">" if dtype[0] == ">" else "<"
+    tifffile.imwrite(path, np.array([[7, 5], [127, 0]]).astype(dtype), byteorder=order)
+    with pytest.raises(
+        PictureError, match=r"a\.tif' (has (un)?\w+-?\w* numbers of \d+ bits, whose range|is not a picture)"
+    ):
+        read_picture(path)
+
+
+@pytest.mark.parametrize("order", ["<", ">"])
+def test_whole_numbers_without_a_sign_are_read(order, tmp_path):
+    for dtype in (np.uint8, np.uint16):
+        pixels = np.array([[0, 1], [100, np.iinfo(dtype).max]], dtype)
+        tifffile.imwrite(tmp_path / "a.tif", pixels, byteorder=order)
+        np.testing.assert_array_equal(read_picture(tmp_path / "a.tif").pixels, pixels)
+
+
+def test_white_as_zero(tmp_path):
+    tifffile.imwrite(tmp_path / "a.tif", np.array([[0, 255]], np.uint8), photometric="miniswhite")
+    np.testing.assert_array_equal(read_picture(tmp_path / "a.tif").pixels, [[255, 0]])
+    tifffile.imwrite(tmp_path / "a.tif", np.array([[0, 65535]], np.uint16), photometric="miniswhite")
+    with pytest.raises(PictureError, match=r"a\.tif' has 16 bits with white as zero"):
+        read_picture(tmp_path / "a.tif")
+
+
+def test_other_kinds_of_pixels_are_refused(tmp_path):
+    cmyk = Image.fromarray(COLOUR).convert("CMYK")
+    cmyk.save(tmp_path / "cmyk.jpg")
+    tifffile.imwrite(tmp_path / "nan.tif", np.full((3, 4), np.nan, np.float32))
+    grey = Image.fromarray(GREY)
+    grey.save(tmp_path / "two.tif", save_all=True, append_images=[grey])
+    grey.save(tmp_path / "two.gif", save_all=True, append_images=[Image.fromarray(255 - GREY)])
+    for name, words in (
+        ("cmyk.jpg", "kind CMYK"),
+        ("nan.tif", "floating"),
+        ("two.tif", "2 pict"),
+        ("two.gif", "2 pict"),
+    ):
+        with pytest.raises(PictureError, match=rf"{name}' has .*{words}"):
+            read_picture(tmp_path / name)
+
+
+@pytest.mark.parametrize("largest", [1, 100, 255, 256, 1023, 65535])
+def test_the_largest_value_of_a_pgm_is_white(largest, tmp_path):
+    """Also behind a comment that is longer than anyone looks."""
+    values = np.array([0, largest]).astype(">u2" if largest > 255 else "u1").tobytes()
+    (tmp_path / "a.pgm").write_bytes(b"P5\n#" + b"c" * 5000 + b"\n2 1\n#\n%d\n" % largest + values)
+    found = read_picture(tmp_path / "a.pgm").pixels
+    assert found.tolist() == [[0, 65535 if largest > 255 else 255]]
+    if largest > 255:
+        (tmp_path / "a.ppm").write_bytes(b"P6\n#" + b"c" * 5000 + b"\n1 1\n%d\n" % largest + 2 * values)
+        with pytest.raises(PictureError, match=r"a\.ppm' has 16 bits per colour"):
+            read_picture(tmp_path / "a.ppm")
+
+
+@pytest.mark.parametrize("mode", ["1", "L", "P"])
+def test_transparent_colours(mode, tmp_path):
+    image = Image.fromarray(np.array([[0, 255, 255], [255, 0, 0]], np.uint8)).convert(mode)
+    image.save(tmp_path / "a.png", transparency=0)
+    found = read_picture(tmp_path / "a.png")
+    assert found.alpha is not None
+    np.testing.assert_array_equal(found.alpha, [[0, 255, 255], [255, 0, 0]])
+    np.testing.assert_array_equal(found.pixels if found.pixels.ndim == 2 else found.pixels[:, :, 1], found.alpha)
+
+
+def test_large_pictures_are_converted_in_parts(tmp_path, monkeypatch):
+    monkeypatch.setattr("taskdict.images.files._AT_ONCE", 100)
+    for pixels in (GREY, COLOUR, GREY.astype(np.uint16) * 257, GREY > 100):
+        write_picture(tmp_path / "a.png", Picture(pixels), force=True)
+        np.testing.assert_array_equal(read_picture(tmp_path / "a.png").pixels, pixels)
+
+
+def memory_of_reading(path):
+    """How much the memory of a new process grows when it reads an image, in megabytes, and what happens."""
+    script = (
+        "import resource, sys; from pathlib import Path; from taskdict.images.files import PictureError, read_picture\n"
+        "import PIL.PngImagePlugin, PIL.TiffImagePlugin\n"
+        "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss\n"
+        "try: print(read_picture(Path(sys.argv[1])).pixels.shape)\n"
+        "except PictureError as error: print(error)\n"
+        "print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1e3)"
+    )
+    result = subprocess.run([sys.executable, "-c", script, str(path)], capture_output=True, text=True, check=True)
+    words, megabytes = result.stdout.rsplit("\n", 2)[:2]
+    return words, float(megabytes)
+
+
+@pytest.mark.parametrize("kind", ["png", "tif", "tiles", "webp", "pgm", "gif", "bmp"])
+def test_bombs_are_refused_before_memory_is_taken(kind, tmp_path, monkeypatch):
+    path = tmp_path / f"a.{kind}"
+    wide = struct.pack(">II", 30_000, 30_000)
+    monkeypatch.setattr(Image, "MAX_IMAGE_PIXELS", None)
+    if kind == "png":
+        head = wide + bytes([8, 0, 0, 0, 0])
+        chunks = [(b"IHDR", head), (b"IDAT", zlib.compress(b"\0" * 10**7)), (b"IEND", b"")]
+        parts = [struct.pack(">I", len(d)) + n + d + struct.pack(">I", zlib.crc32(n + d)) for n, d in chunks]
+        path.write_bytes(b"\x89PNG\r\n\x1a\n" + b"".join(parts))
+    elif kind == "pgm":
+        path.write_bytes(b"P5 30000 30000 255\n" + bytes(1000))
+    elif kind == "tiles":  # of a small picture
+        tifffile.imwrite(path, GREY, tile=(16, 16), compression="zlib")
+        content = path.read_bytes()
+        for tag in (322, 323):
+            at = content.index(
+                struct.pack("<HHI", tag, 3, 1)
+                if struct.pack("<HHI", tag, 3, 1) in content
+                else struct.pack("<HHI", tag, 4, 1)
+            )
+            content = content[: at + 2] + struct.pack("<HII", 4, 1, 20_000) + content[at + 12 :]
+        path.write_bytes(content)
+    else:
+        size = {"webp": (6000, 6000), "tif": (12_000, 12_000), "gif": (12_000, 12_000), "bmp": (12_000, 12_000)}[kind]
+        options = {"webp": {"lossless": True, "method": 0}, "tif": {"compression": "tiff_adobe_deflate"}}.get(kind, {})
+        Image.new("1" if kind == "bmp" else "L", size).save(path, {"tif": "TIFF"}.get(kind, kind.upper()), **options)
+    words, megabytes = memory_of_reading(path)
+    assert "a." in words
+    assert "too large to be read" in words
+    assert megabytes < 60
+    assert path.stat().st_size < 20e6
+
+
+def test_programs_are_not_started(tmp_path):
+    """Pillow would hand PostScript to an interpreter."""
+    (tmp_path / "a.png").write_bytes(b"%!PS-Adobe-3.0 EPSF-3.0\n%%BoundingBox: 0 0 10 10\n%%EndComments\nshowpage\n")
+    with pytest.raises(PictureError, match=r"a\.png' is not a picture of a known kind"):
+        read_picture(tmp_path / "a.png")
+
+
+def test_pipes_are_refused(tmp_path):
+    os.mkfifo(tmp_path / "a.png")
+    with pytest.raises(PictureError, match="is a folder or a device"):
+        read_picture(tmp_path / "a.png")
+
+
+def test_modes_links_and_traps(tmp_path):
+    path = tmp_path / "a.png"
+    write_picture(path, Picture(GREY))
+    mask = os.umask(0)
+    os.umask(mask)
+    assert path.stat().st_mode & 0o777 == 0o666 & ~mask
+    path.chmod(0o600)
+    (tmp_path / "link.png").symlink_to(path)
+    write_picture(tmp_path / "link.png", Picture(255 - GREY), force=True)
+    assert path.stat().st_mode & 0o777 == 0o600
+    assert (tmp_path / "link.png").is_symlink()
+    np.testing.assert_array_equal(read_picture(path).pixels, 255 - GREY)
+    (tmp_path / "trap.png").symlink_to(tmp_path / "elsewhere.png")
+    for force in (False, True):
+        with pytest.raises(PictureError, match=r"trap\.png' is a link to a file that is not there"):
+            write_picture(tmp_path / "trap.png", Picture(GREY), force=force)
+    assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "link.png", "trap.png"]

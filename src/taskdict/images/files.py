@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
+import io
+import mmap
 import re
-import secrets
-import struct
 import warnings
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -15,7 +13,10 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._outputs import check_output as check_free
 from taskdict._pillow import pillow
+from taskdict._text import message
+from taskdict.storage import replace_file
 
 KEPT = ("icc_profile", "dpi")  # of what a file says beside its pixels, and its EXIF data
 _DEPTHS = {"1": np.bool_, "L": np.uint8, "RGB": np.uint8, "I;16": np.uint16}
@@ -33,6 +34,11 @@ _BEST: dict[str, dict[str, Any]] = {"JPEG": {"quality": 95, "subsampling": 0}, "
 # author, copyright, and the folders of EXIF and GPS data.
 _TOLD = (0x010E, 0x010F, 0x0110, 0x0112, 0x0131, 0x0132, 0x013B, 0x8298)
 _FOLDERS = (0x8769, 0x8825)
+_TILE = (322, 323)  # its width and length
+_UNSIGNED, _NOT_SAID = 1, 4  # kinds of numbers
+_KINDS = {2: "signed", 3: "floating-point", 5: "complex", 6: "complex"}
+_COSTS = {"WEBP": 3}  # memory that its decoder takes for a pixel, beside that of others
+_AT_ONCE = 2**22  # pixels that are converted at once
 
 
 class PictureError(ValueError):
@@ -61,49 +67,119 @@ class Picture:
 def read_picture(path: Path) -> Picture:
     """Read a picture.
 
+    What is read is as it was written, or it is refused: whole numbers of 8 bits, grey ones of 16 bits, and one bit per
+    pixel. Fewer than 8 bits, and PGM files with another largest value, are scaled to the full range. Signed numbers,
+    32 bits and floats have no range that is known, and are refused. A picture may have as many pixels as
+    ``PIL.Image.MAX_IMAGE_PIXELS``, and a third of them in a WebP file, which is checked before any are read.
+
     Raises
     ------
     FileNotFoundError
         If there is no such file.
     PictureError
-        If it is not a picture, or of a kind that would lose something.
+        If it is not a picture, damaged, too large, or of a kind that would lose something.
     """
+    Image = pillow()
+    from PIL import UnidentifiedImageError
+
     if not path.exists():
         raise FileNotFoundError(f"there is no file {str(path)!r}.")
-    if path.is_dir():
-        raise PictureError(f"{str(path)!r} is a folder, not a picture.")
-    with _opened(path) as image:
-        if getattr(image, "n_frames", 1) > 1:
-            raise PictureError(f"{str(path)!r} has {image.n_frames} pictures in one file: save the one you want alone.")
-        info = {name: image.info[name] for name in KEPT if image.info.get(name)}
-        exif = _exif(image)
-        if len(exif) > 0:
-            info["exif"] = exif.tobytes()
-        deep, alpha = _bits(path, image) > 8, None
-        if deep and image.mode in ("I;16", "I;16B", "I") and "transparency" not in image.info:
-            return Picture(np.asarray(image).astype(np.uint16), None, info)
-        if deep:
-            raise PictureError(
-                f"{str(path)!r} has 16 bits per colour, of which only 8 would be left: split it into grey pictures of "
-                "its channels, or convert it to 8 bits, first."
-            )
-        if image.mode in ("RGBA", "LA", "PA") or "transparency" in image.info:
-            image = image.convert("LA" if image.mode in ("LA", "1", "L") else "RGBA")
-            alpha = np.asarray(image.getchannel("A"))
-            image = image.convert("L" if image.mode == "LA" else "RGB")
-        elif image.mode == "P":
-            colours = np.array(image.getpalette("RGB"), np.uint8).reshape(-1, 3)
-            image = image.convert("L" if (colours == colours[:, :1]).all() else "RGB")
-        if image.mode not in _DEPTHS:
-            raise PictureError(
-                f"{str(path)!r} has pixels of the kind {image.mode}: convert it to grey or RGB, with 8 bits or grey "
-                "with 16 bits, first."
-            )
-        return Picture(np.asarray(image, _DEPTHS[image.mode]), alpha, info)
+    if not path.is_file():
+        raise PictureError(f"{str(path)!r} is a folder or a device, not a picture.")
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Pillow's, of odd metadata and of pictures that are refused below
+            with Image.open(path, formats=list(_HOLDS)) as image:
+                return _read(path, image)
+    except (PictureError, KeyboardInterrupt):
+        raise
+    except UnidentifiedImageError:
+        raise PictureError(
+            f"{str(path)!r} is not a picture of a known kind, or has pixels of an unknown one."
+        ) from None
+    except Image.DecompressionBombError as error:
+        raise PictureError(f"{str(path)!r} is too large to be read: {error}") from None
+    except Exception as error:  # decoders of other people raise all kinds for damaged files
+        raise PictureError(f"{str(path)!r} cannot be read: {message(error) or type(error).__name__}.") from None
+
+
+def _read(path: Path, image: Any) -> Picture:
+    """Return what an open file holds."""
+    _check_size(path, image)
+    if getattr(image, "n_frames", 1) > 1:
+        raise PictureError(f"{str(path)!r} has {image.n_frames} pictures in one file: save the one you want alone.")
+    deep = _bits(path, image) > 8
+    image.load()
+    info = {name: image.info[name] for name in KEPT if image.info.get(name)}
+    exif = _exif(image)
+    if len(exif) > 0:
+        info["exif"] = exif.tobytes()
+    see_through = "transparency" in image.info or image.mode in ("RGBA", "LA", "PA")
+    if deep and image.mode in ("I;16", "I;16B", "I;16L", "I") and not see_through:
+        return Picture(_pixels(image, image.mode, np.uint16), None, info)
+    if deep:
+        raise PictureError(
+            f"{str(path)!r} has 16 bits per colour, of which only 8 would be left: split it into grey pictures of "
+            "its channels, or convert it to 8 bits, first."
+        )
+    if see_through:
+        grey = image.mode in ("LA", "1", "L")
+        alpha = np.empty((image.height, image.width), np.uint8)
+        return Picture(_pixels(image, "LA" if grey else "RGBA", np.uint8, alpha), alpha, info)
+    mode = image.mode
+    if mode == "P":
+        colours = np.array(image.getpalette("RGB"), np.uint8).reshape(-1, 3)
+        mode = "L" if (colours == colours[:, :1]).all() else "RGB"
+    if mode not in _DEPTHS:
+        raise PictureError(
+            f"{str(path)!r} has pixels of the kind {mode}: convert it to grey or RGB, with 8 bits or grey with 16 "
+            "bits, first."
+        )
+    return Picture(_pixels(image, mode, _DEPTHS[mode]), None, info)
+
+
+def _check_size(path: Path, image: Any) -> None:
+    """Raise for more pixels than Pillow would read without a warning, before any memory is taken."""
+    most = pillow().MAX_IMAGE_PIXELS
+    width, height = image.size
+    sizes = [width * height]
+    if image.format == "TIFF":  # tiles are decoded whole, however little of them is seen
+        sizes.append(int(np.prod([int(image.tag_v2.get(tag, 1)) for tag in _TILE], dtype=object)))
+    most = None if most is None else int(most / _COSTS.get(image.format, 1))
+    if most is not None and max(sizes) > most:
+        raise PictureError(
+            f"{str(path)!r} is too large to be read: it says that it has {width} by {height} pixels, and at most "
+            f"{most} are read. If you trust it, set PIL.Image.MAX_IMAGE_PIXELS."
+        )
+
+
+def _pixels(image: Any, mode: str, dtype: Any, alpha: NDArray[np.uint8] | None = None) -> NDArray[Any]:
+    """Return the pixels, and write how opaque they are to `alpha`.
+
+    Some rows are converted at a time: Pillow's own ways to an array take several times its memory.
+    """
+    width, height = image.size
+    found: NDArray[Any] | None = None
+    rows = max(1, _AT_ONCE // width)
+    for top in range(0, height, rows):
+        part = image.crop((0, top, width, min(height, top + rows)))
+        values = np.asarray(part if part.mode == mode else part.convert(mode))
+        if dtype == np.uint16 and (values.min() < 0 or values.max() > np.iinfo(np.uint16).max):
+            raise ValueError("it has values outside of 16 bits")
+        if alpha is not None:
+            alpha[top : top + rows] = values[:, :, -1]
+            values = values[:, :, 0] if mode == "LA" else values[:, :, :3]
+        if found is None:
+            found = np.empty((height, *values.shape[1:]), dtype)
+        found[top : top + rows] = values
+    assert found is not None  # Pillow has no empty pictures
+    return found
 
 
 def write_picture(path: Path, picture: Picture, *, force: bool = False) -> None:
     """Write a picture; the ending of the name says the format. An existing file is replaced only with `force`.
+
+    A file that is replaced keeps its permissions.
 
     Raises
     ------
@@ -117,31 +193,28 @@ def write_picture(path: Path, picture: Picture, *, force: bool = False) -> None:
     pixels = picture.pixels
     if picture.alpha is not None:
         pixels = np.dstack([pixels, picture.alpha])
-    target = path.resolve()  # what a link leads to
-    temporary = target.with_name(f".{secrets.token_hex(8)}{target.suffix}")
-    try:
-        Image.fromarray(pixels).save(temporary, kind, **_BEST.get(kind, {}), **picture.info)
-        temporary.replace(target)
-    except (OSError, ValueError) as error:
-        raise PictureError(f"{str(path)!r} cannot hold this picture: {error}.") from None
-    finally:
-        temporary.unlink(missing_ok=True)
+    with io.BytesIO() as file:
+        try:
+            Image.fromarray(pixels).save(file, kind, **_BEST.get(kind, {}), **picture.info)
+        except (OSError, ValueError) as error:
+            raise PictureError(f"{str(path)!r} cannot hold this picture: {error}.") from None
+        replace_file(path, file.getvalue)
 
 
 def check_output(path: Path, picture: Picture | None = None, *, force: bool) -> str:
     """Raise if a picture, such as this one, could not be written there, before any work is done; return the format."""
     Image = pillow()
-    if not path.absolute().parent.is_dir() or path.is_dir():
-        raise PictureError(f"{str(path)!r} must be the name of a file in a folder that exists.")
     kind = str(Image.registered_extensions().get(path.suffix.lower()))
-    if kind not in _HOLDS:
+    if kind not in _HOLDS and not path.is_dir():
         raise PictureError(f"{str(path)!r} must end like a picture file, for example .png, .tif or .jpg.")
+    try:
+        check_free(path, force=force)
+    except ValueError as error:
+        raise PictureError(str(error)) from None
     if picture is not None and _mode(picture) not in _HOLDS[kind]:
         raise PictureError(
             f"{str(path)!r} cannot hold this picture ({_WORDS[_mode(picture)]}) without loss: .png can, and .tif."
         )
-    if path.exists() and not force:
-        raise FileExistsError(f"{str(path)!r} is there already: give another name, or --force to replace it.")
     return kind
 
 
@@ -164,38 +237,40 @@ def _mode(picture: Picture) -> str:
     return ("L" if picture.pixels.ndim == 2 else "RGB") + ("" if picture.alpha is None else "A")
 
 
-@contextmanager
-def _opened(path: Path) -> Iterator[Any]:
-    """Open a picture; what goes wrong is told in one sentence."""
-    Image = pillow()
-    from PIL import UnidentifiedImageError
-
-    try:
-        with warnings.catch_warnings():
-            warnings.simplefilter("ignore", Image.DecompressionBombWarning)
-            with Image.open(path) as image:
-                image.load()
-                yield image
-    except UnidentifiedImageError:
-        raise PictureError(f"{str(path)!r} is not a picture of a known kind.") from None
-    except Image.DecompressionBombError as error:
-        raise PictureError(f"{str(path)!r} is too large to be read: {error}") from None
-    except (OSError, SyntaxError, struct.error) as error:
-        raise PictureError(f"{str(path)!r} cannot be read: {error}.") from None
-
-
 def _bits(path: Path, image: Any) -> int:
-    """Return the bits per channel that a file has, which Pillow may have cut."""
-    with path.open("rb") as file:
-        head = file.read(1024)
+    """Return the bits per channel that a file has, which Pillow may cut; raise for numbers that it would change."""
     if image.format == "PNG":
-        return head[24]
+        with path.open("rb") as file:
+            return file.read(25)[24]
     if image.format == "TIFF":
-        return int(np.max(image.tag_v2.get(258, 1)))
+        bits = {int(b) for b in np.ravel(image.tag_v2.get(258, 1))}
+        kinds = {int(kind) for kind in np.ravel(image.tag_v2.get(339, 1))} - {_UNSIGNED, _NOT_SAID}
+        if kinds or not bits <= {1, 2, 4, 8, 16}:
+            what = " and ".join(_KINDS.get(kind, "unknown") for kind in sorted(kinds)) or "unsigned"
+            raise PictureError(
+                f"{str(path)!r} has {what} numbers of {max(bits)} bits, whose range is not known: scale them to "
+                "unsigned numbers of 8 or 16 bits first."
+            )
+        if bits == {16} and image.tag_v2.get(262) == 0:
+            raise PictureError(f"{str(path)!r} has 16 bits with white as zero: convert it to black as zero first.")
+        return max(bits)
     if image.format == "PPM":
-        words = re.sub(rb"#[^\n]*", b" ", head).split()
-        return int(words[3]).bit_length() if words[0] in (b"P2", b"P3", b"P5", b"P6") else 1
+        return _largest(path).bit_length()
     return 8
+
+
+def _largest(path: Path) -> int:
+    """Return the largest value that a file of the PBM family says it has; its head may have comments of any length."""
+    words: list[bytes] = []
+    with path.open("rb") as file, mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ) as content:
+        for match in re.finditer(rb"#[^\r\n]*|[^\s#]+", content):
+            if not match[0].startswith(b"#"):
+                words.append(match[0])
+            if words and words[0] not in (b"P2", b"P3", b"P5", b"P6"):
+                return 1
+            if len(words) == 4:
+                return int(words[3])
+    return 1
 
 
 def _exif(image: Any) -> Any:

@@ -12,6 +12,7 @@ from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.images.pixels import Floats
 
 LEAST_WEIGHT = 1e-3  # of the largest
+LARGEST = 1e12  # of the numbers in a file: float32 could not hold the sums of larger ones
 
 
 @dataclass(eq=False, repr=False)
@@ -70,5 +71,7 @@ class PatchMapping:
             raise ValueError("its arrays do not fit each other")
         if not all(array.dtype == np.float32 and np.isfinite(array).all() for array in (D, W, self.weights)):
             raise ValueError("its arrays are not finite numbers of float32")
-        if not (self.weights > 0).all():
-            raise ValueError("its weights and counts must be positive")
+        if not ((self.weights > 0) & (self.weights <= 1)).all():
+            raise ValueError("its weights must be positive, and at most one")
+        if max(np.abs(D).max(), np.abs(W).max()) > LARGEST:
+            raise ValueError(f"its arrays have numbers above {LARGEST:g}")

@@ -10,8 +10,9 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from taskdict._validation import check_count
-from taskdict.images.pixels import Floats, check_picture, to_unit
+from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 from taskdict.images.progress import Report, silent
+from taskdict.images.rows import Channels
 from taskdict.streams._base import State, Stream, check_state
 from taskdict.streams._stored import Order, Shuffled
 
@@ -174,7 +175,7 @@ class CropPatches(Shuffled):
 
 
 def map_patches(
-    image: NDArray[Any],
+    image: Any,
     size: int,
     function: Callable[[Floats], Floats],
     *,
@@ -183,13 +184,14 @@ def map_patches(
     one_by_one: bool = False,
     n_found: int | None = None,
     at_once: int = AT_ONCE,
+    dtype: Any = np.float32,
     report: Report = silent,
-) -> Floats:
+) -> NDArray[Any]:
     """Return the average, at each pixel, of what a function makes of all patches that cover it.
 
     Parameters
     ----------
-    image : array of shape (height, width, channels)
+    image : array of shape (height, width, channels), or object with this shape that gives slices of rows
         A picture; one that is smaller than a patch is mirrored at its edges.
     size : int
         Height and width of a patch.
@@ -208,12 +210,14 @@ def map_patches(
     at_once : int
         How many patches the function gets, about. Memory grows with it and with the picture, not with the number of
         patches in all.
+    dtype : numpy dtype
+        Of the result, see :func:`taskdict.images.pixels.from_unit`.
     report : callable
         Called with the number of patches that are done, and of all.
 
     Returns
     -------
-    array of the shape of the picture, or with `n_found` channels, float32
+    array of the shape of the picture, or with `n_found` channels
     """
     if not 1 <= stride <= size:
         raise ValueError(f"stride must be from 1 to the patch size, {size}: no pixel may be left out, got {stride}.")
@@ -221,29 +225,32 @@ def map_patches(
         raise ValueError("n_found is for patches of all channels together, not one by one.")
     height, width, channels = image.shape
     if min(height, width) < size:
-        image = np.pad(image, [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric")
+        image = np.pad(
+            image[:height], [*((0, max(0, size - side)) for side in (height, width)), (0, 0)], mode="symmetric"
+        )
     shares = np.ones((size, size), np.float32) if weights is None else np.asarray(weights, np.float32)
     step = 1 if one_by_one else channels
-    result = np.empty((*image.shape[:2], channels if n_found is None else n_found), np.float32)
+    result = np.empty((*image.shape[:2], channels if n_found is None else n_found), dtype)
     for first in range(0, channels, step):
         part = np.s_[:, :, first : first + step]
 
         def told(done: int, total: int, before: int = first // step) -> None:
             report(before * total + done, channels // step * total)
 
-        _map_part(image[part], size, function, stride, shares, at_once, told, result[part] if one_by_one else result)
+        whole = result[part] if one_by_one else result
+        _map_part(Channels(image, first, step), size, function, stride, shares, at_once, told, whole)
     return result[:height, :width]
 
 
 def _map_part(
-    image: NDArray[Any],
+    image: Channels,
     size: int,
     function: Callable[[Floats], Floats],
     stride: int,
     shares: Floats,
     at_once: int,
     report: Report,
-    result: Floats,
+    result: NDArray[Any],
 ) -> None:
     """Write to `result` what :func:`map_patches` returns, for channels that the function gets together."""
     (height, width), channels = image.shape[:2], result.shape[2]
@@ -253,9 +260,8 @@ def _map_part(
     finished = 0  # rows of pixels
     for k in range(0, len(down), rows_at_once):
         rows = down[k : k + rows_at_once]
-        values = np.asarray(function(patches_at(image, size, rows, right)), np.float32).reshape(
-            len(rows), len(right), size, size, channels
-        )
+        patches = patches_at(image[int(rows[0]) : int(rows[-1]) + size], size, rows - rows[0], right)
+        values = np.asarray(function(patches), np.float32).reshape(len(rows), len(right), size, size, channels)
         missing = rows[-1] + size - finished - len(sums)
         sums, totals = (
             np.concatenate([array, np.zeros((missing, *array.shape[1:]), np.float32)]) for array in (sums, totals)
@@ -267,7 +273,7 @@ def _map_part(
         report((k + len(rows)) * len(right), len(down) * len(right))
         until = height if k + rows_at_once >= len(down) else int(down[k + rows_at_once])
         ready = until - finished
-        result[finished:until] = sums[:ready] / totals[:ready]
+        result[finished:until] = from_unit(sums[:ready] / totals[:ready], result.dtype)
         sums, totals, finished = sums[ready:], totals[ready:], until
 
 

@@ -52,7 +52,7 @@ def to_unit(image: NDArray[Any]) -> Floats:
 def from_unit(values: Floats, dtype: np.dtype[Any]) -> NDArray[Any]:
     """Return floats as a picture of another dtype: rounded and kept in range if it has whole numbers."""
     if dtype.kind == "f":
-        return values.astype(dtype)
+        return values.astype(dtype, copy=False)
     if dtype == np.bool_:
         return values >= 0.5
     top = np.iinfo(dtype).max

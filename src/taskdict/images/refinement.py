@@ -18,6 +18,7 @@ from taskdict.images.noise import denoise
 from taskdict.images.patches import PatchPairs, map_patches
 from taskdict.images.pixels import Floats
 from taskdict.images.progress import Report, silent
+from taskdict.images.rows import Stacked
 
 DEVIATIONS = (1.4, 1.1, 0.22)  # of the numbers of the three views of a patch
 LAMBDA1 = 0.15  # times the side of a patch
@@ -40,9 +41,12 @@ class Refinement:
     mapping: PatchMapping
 
     def apply(
-        self, damaged: Floats, restored: Floats, *, stride: int, weighted: bool, n_threads: int, report: Report
+        self, damaged: Any, restored: Floats, *, stride: int, weighted: bool, n_threads: int, report: Report
     ) -> Floats:
-        """Return a restored picture, of shape (height, width, channels), refined."""
+        """Return a restored picture, of shape (height, width, channels), refined.
+
+        The damaged one may be of any dtype, and may be computed as it is read, see :mod:`taskdict.images.rows`.
+        """
         clear = without_artefacts(restored, self.sigma, stride, n_threads, report)
         mapped, size, n_channels = self.mapping.function(n_threads), self.mapping.patch_size, restored.shape[2]
 
@@ -51,7 +55,7 @@ class Refinement:
             return mapped(signals(views, self.scales))
 
         found = map_patches(
-            np.concatenate([clear, damaged, restored], axis=2),
+            Stacked([clear, damaged, restored]),
             size,
             missing,
             stride=stride,

@@ -20,11 +20,10 @@ from taskdict.estimators._parameters import read, written
 from taskdict.estimators._versions import VersionedEstimator
 from taskdict.estimators.task_driven import TaskDrivenRegressor
 from taskdict.gradients import Coding
-from taskdict.images.degrade import resize
 from taskdict.images.examples import Picture, damaged_and_clean
 from taskdict.images.mapping import PatchMapping
 from taskdict.images.patches import PatchPairs, check_channels, map_patches
-from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
+from taskdict.images.pixels import Floats, check_picture, from_unit
 from taskdict.images.progress import Report, Steps, shown, silent
 from taskdict.images.refinement import (
     LAMBDA1,
@@ -34,10 +33,14 @@ from taskdict.images.refinement import (
     refinement_checkpoint,
     without_artefacts,
 )
+from taskdict.images.rows import Channels, Enlarged
 from taskdict.initialisation import learn_dictionary
 
 TO_START = 20_000  # clean patches that the first dictionary is learned from
 START = 0.005  # λ1 of that dictionary, times the side of a patch
+UPSCALE = 16  # at most
+MOST = 2**29  # bytes that restoring an enlarged picture may take
+WORK = 12  # bytes for each number of a picture while it is refined or denoised
 TO_WEIGH = 20_000  # patches that show how well each place of a patch is restored
 
 
@@ -76,7 +79,7 @@ class ImageRestorer(VersionedEstimator):
         from each picture, half a second for a small one. On halftones 0.02 brings 0.4 dB.
     upscale : int, default=1
         Damaged pictures are first made larger by this factor, by bicubic interpolation: 2 for super-resolution from
-        half as many pixels along each side.
+        half as many pixels along each side. At most 16.
     n_passes : float, default=2.0
         How often all patches are learned from.
     max_iter : int or None, default=None
@@ -288,6 +291,8 @@ class ImageRestorer(VersionedEstimator):
             check_count(name, getattr(self, name))
         for name in ("lambda1", "lambda2", "nu"):
             check_penalty(name, getattr(self, name))
+        if self.upscale > UPSCALE:
+            raise ValueError(f"upscale must be from 1 to {UPSCALE}, got {self.upscale}.")
         if self.max_iter is not None:
             check_count("max_iter", self.max_iter)
         else:
@@ -338,6 +343,11 @@ class ImageRestorer(VersionedEstimator):
         Returns
         -------
         array of the shape and dtype of the picture; uint8 for bool; larger by `upscale`
+
+        Raises
+        ------
+        ValueError
+            If the enlarged picture would take more than 512 MB while it is restored.
         """
         check_is_fitted(self)
         lambda1 = self.lambda1 if lambda1 is None else check_penalty("lambda1", lambda1)
@@ -345,25 +355,37 @@ class ImageRestorer(VersionedEstimator):
         denoise = None if denoise is None else check_positive("denoise", denoise)
         image = check_picture(image)
         dtype, grey = np.dtype(np.uint8) if image.dtype == np.bool_ else image.dtype, image.ndim == 2
-        if self.upscale > 1:
-            height, width = image.shape[:2]
-            image = resize(to_unit(image), self.upscale * height, self.upscale * width)
-        picture = check_channels(image)
+        picture: Any = check_channels(image)
         if self.channels_ not in (1, picture.shape[2]):
             raise ValueError(
                 f"image has {picture.shape[2]} channels, but the model has learned from pictures with {self.channels_}."
             )
         self._check_parameters()
+        at_once = self.refinement_ is None and denoise is None  # nothing else is done with the values
+        if self.upscale > 1:
+            self._check_result(picture.shape, dtype.itemsize + (0 if at_once else WORK))
+            picture = Enlarged(picture, self.upscale)
         groups = picture.shape[2] // self.channels_
         report = Steps(report, 1 + 2 * groups * (self.refinement_ is not None) + (denoise is not None))
-        values = self._restored(picture, lambda1, stride, report)
+        values = self._restored(picture, lambda1, stride, report, dtype if at_once else np.float32)
         if self.refinement_ is not None:
             self._refine(picture, values, self.refinement_, stride, report)
         if denoise is not None:
             values = without_artefacts(values, denoise, stride, resolve_threads(self.n_threads), report)
-        return from_unit(values[:, :, 0] if grey else values, dtype)
+        values = values[:, :, 0] if grey else values
+        return values if at_once else from_unit(values, dtype)
 
-    def _restored(self, picture: Picture, lambda1: float, stride: int, report: Report) -> Floats:
+    def _check_result(self, shape: tuple[int, ...], each: int) -> None:
+        """Raise if a small picture would take an absurd amount of memory, so many bytes for each of its numbers."""
+        height, width, channels = shape
+        if self.upscale**2 * height * width * channels * each > MOST:
+            raise ValueError(
+                f"image of {height} by {width} pixels would become {self.upscale * height} by {self.upscale * width} "
+                f"with upscale={self.upscale}, and restoring it would take more than {MOST // 2**20} MB: restore parts "
+                "of it."
+            )
+
+    def _restored(self, picture: Any, lambda1: float, stride: int, report: Report, dtype: Any = np.float32) -> Picture:
         """Return what the first mapping makes of a picture of shape (height, width, channels)."""
         mapping = self._mapping()
         mapped = mapping.function(resolve_threads(self.n_threads), lambda1)
@@ -382,15 +404,16 @@ class ImageRestorer(VersionedEstimator):
             stride=stride,
             weights=mapping.weights if self.overlap == "weighted" else None,
             one_by_one=self.channels_ == 1,
+            dtype=dtype,
             report=report,
         )
 
-    def _refine(self, picture: Picture, values: Floats, refinement: Refinement, stride: int, report: Report) -> None:
+    def _refine(self, picture: Any, values: Floats, refinement: Refinement, stride: int, report: Report) -> None:
         """Write what the second mapping makes of restored values over them."""
         for first in range(0, values.shape[2], self.channels_):
             part = np.s_[:, :, first : first + self.channels_]
             values[part] = refinement.apply(
-                to_unit(picture[part]).astype(np.float32, copy=False),
+                Channels(picture, first, self.channels_),
                 values[part],
                 stride=stride,
                 weighted=self.overlap == "weighted",
