@@ -262,11 +262,11 @@ def test_save_and_load(model, colour, tmp_path):
     [
         ("channels_", lambda value: 3, "its arrays do not fit each other"),
         ("weights_", lambda value: value[1:], "its arrays do not fit each other"),
-        ("weights_", np.zeros_like, "its weights and counts must be positive"),
+        ("weights_", np.zeros_like, "its weights must be positive, and at most one"),
         ("coef_", lambda value: value.T, "its arrays do not fit each other"),
         ("coef_", lambda value: value.astype(np.float64), "its arrays are not finite numbers of float32"),
         ("components_", lambda value: np.full_like(value, np.nan), "its arrays are not finite numbers of float32"),
-        ("n_iter_", lambda value: -1, "its weights and counts must be positive"),
+        ("n_iter_", lambda value: -1, "its counts make no sense"),
     ],
 )
 def test_a_file_that_does_not_fit(model, tmp_path, name, change, message):

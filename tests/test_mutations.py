@@ -1,17 +1,21 @@
 """Damaged and crafted files do no harm, whatever class of model or format of image they claim to hold."""
 
+import contextlib
 import json
+import tracemalloc
 
 import numpy as np
 import pytest
 from sklearn.base import clone
 
 import taskdict as td
-from mutations import crafted, small_models
+from mutations import crafted, mutated_images, mutated_models, small_images, small_models, use
 from taskdict import loading, storage
 from taskdict.estimators._parameters import NOT_IN_FILES
+from taskdict.images.files import PictureError, read_picture
 
-MODELS = small_models()
+MODELS, IMAGES = small_models(), small_images()
+N = 100  # mutations of each
 
 
 def test_every_class_is_among_them():
@@ -80,3 +84,98 @@ def test_files_of_signals_are_not_published(tmp_path):
     for model in (td.DictionaryLearning(5, lambda1=0.1, max_iter=3), td.CompressedSensing(5, 8, max_iter=3)):
         model.fit(td.stream(tmp_path / "of_the_author.npy")).save(tmp_path / "model")
         assert b"of_the_author" not in (tmp_path / "model").read_bytes()
+
+
+def check_messages(refused):
+    """Check that errors name the file, in a line that is safe to print."""
+    assert len(refused) > 10
+    for message in refused:
+        assert "damaged" in message
+        assert message.isprintable()
+        assert len(message) < 1000
+
+
+@pytest.mark.parametrize("name", MODELS)
+def test_mutated_models(name, tmp_path):
+    """They are refused by ModelFileError with the name of the file, or are models: then they work or say why not."""
+    path, damaged = tmp_path / "model", tmp_path / "damaged"
+    MODELS[name].save(path)
+    mutations = mutated_models(np.random.default_rng(0), path)
+    refused = []
+    for _ in range(N // 4 if "refine" in name else N):
+        damaged.write_bytes(next(mutations))
+        try:
+            model = td.load(damaged)
+        except td.ModelFileError as error:
+            refused.append(str(error))
+            continue
+        with contextlib.suppress(ValueError):
+            use(model)
+    check_messages(refused)
+
+
+@pytest.mark.parametrize("name", IMAGES)
+def test_mutated_images(name, tmp_path):
+    mutations, refused = mutated_images(np.random.default_rng(0), IMAGES[name]), []
+    for _ in range(N):
+        (tmp_path / "damaged").write_bytes(next(mutations))
+        try:
+            read_picture(tmp_path / "damaged")
+        except PictureError as error:
+            refused.append(str(error))
+    check_messages(refused)
+
+
+def bomb(name, arrays, document):
+    """Change a model to one that asks for far more memory than its file has."""
+    if name == "labels":  # each would take as much as the longest
+        document["learned"]["classes"] = [*(f"a{k:06}" for k in range(100_000)), "b" * 1_000_000]
+    elif name == "pairs of classes":
+        document["learned"]["classes"] = [f"a{k:06}" for k in range(20_000)]
+        document["parameters"]["multi_class"] = "ovo"
+        arrays["b"] = np.zeros((1, 20_000), arrays["b"].dtype)
+    else:  # arrays of nothing, of enormous shapes
+        document["parameters"]["n_components"] = 2**40
+        arrays["D"], arrays["W"], arrays["b"] = (
+            np.empty(shape, np.float64) for shape in ((3, 2**40, 0), (3, 0, 2**20), (3, 0))
+        )
+
+
+@pytest.mark.parametrize("name", ["labels", "pairs of classes", "empty arrays"])
+def test_bombs_are_refused_before_memory_is_taken(name, tmp_path):
+    path = tmp_path / "model"
+    MODELS["TaskDrivenClassifier"].save(path)
+    arrays, document = storage.read(path)
+    bomb(name, arrays, document)
+    path.write_bytes(crafted(arrays, document))
+    tracemalloc.start()
+    try:
+        with pytest.raises(td.ModelFileError):
+            td.load(path)
+        most = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert most < 100e6
+
+
+def test_shifts_beyond_an_image_are_refused(tmp_path):
+    """A frame of the width of the largest shift was made around each image."""
+    path = tmp_path / "model"
+    MODELS["ImageClassifier"].save(path)
+    arrays, document = storage.read(path)
+    document["parameters"]["pool"] = {"list": [{"list": [0, 10**9]}]}
+    path.write_bytes(crafted(arrays, document))
+    with pytest.raises(td.ModelFileError, match=r"pool must leave something of pictures of shape \(4, 4\)"):
+        td.load(path)
+
+
+def test_a_damaged_file_is_reported_escaped(tmp_path):
+    path = tmp_path / "model"
+    MODELS["SparseCoder"].save(path)
+    arrays, document = storage.read(path)
+    document["parameters"]["\x1b[2J\u202e" + "x" * 10_000] = 1
+    path.write_bytes(crafted(arrays, document))
+    with pytest.raises(td.ModelFileError, match=r"\\x1b\[2J\\u202exxx") as raised:
+        td.load(path)
+    assert str(raised.value).isprintable()
+    assert len(str(raised.value)) < 1000

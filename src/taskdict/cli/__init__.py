@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
+from taskdict._text import message
 from taskdict.cli.experiments import add_demo, add_reproduce
 from taskdict.cli.pictures import PICTURE_COMMANDS
 from taskdict.cli.predict import add_predict
@@ -34,7 +35,10 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except BrokenPipeError:  # who reads has had enough, as `head` may
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
+    except MemoryError as error:
+        print(message(f"taskdict: there is not enough memory: {error}"), file=sys.stderr)
+        return 1
     except (OSError, ImportError, ValueError, TypeError, RuntimeError, ArithmeticError) as error:
-        print(f"taskdict: {error}", file=sys.stderr)
+        print(message(f"taskdict: {error}"), file=sys.stderr)
         return 1
     return 0

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy as np
 
+from taskdict._outputs import check_output as check_file
+from taskdict._text import printable
 from taskdict.cli.numbers import natural, penalty, positive
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
@@ -23,6 +25,7 @@ AMOUNTS = {  # what --amount is of a degradation
     "jpeg": ("quality", int),
 }
 KINDS = ("floyd-steinberg", "jarvis", *AMOUNTS)
+ROWS = 256  # that are looked at together
 GREY = 0.1  # from black or white; and the share of such pixels that a halftone may have
 
 
@@ -65,7 +68,7 @@ def run_degrade(options: argparse.Namespace) -> None:
     if options.kind == "downsample" and picture.alpha is not None:
         picture = replace(picture, alpha=damage(picture.alpha))
     write_picture(options.output, replace(picture, pixels=damaged), force=options.force)
-    print(f"saved {options.output}")
+    print(f"saved {printable(options.output)}")
 
 
 def degradation(options: argparse.Namespace) -> Callable[[Any], Any]:
@@ -131,10 +134,7 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     from taskdict.images.files import read_picture
     from taskdict.images.refinement import refinement_checkpoint
 
-    if not options.model.absolute().parent.is_dir() or options.model.is_dir():
-        raise ValueError(f"{str(options.model)!r} must be the name of a file in a folder that exists.")
-    if options.model.exists() and not options.force:
-        raise FileExistsError(f"{str(options.model)!r} is there already: give another name, or --force to replace it.")
+    check_file(options.model, force=options.force)
     if (options.kind is None) == (options.damaged is None):
         raise ValueError("give either --kind, for what damages pictures, or --damaged, a folder with damaged ones.")
     paths = [path for given in options.clean for path in pictures_in(given)]
@@ -165,7 +165,8 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     restorer.set_params(checkpoint=None).save(options.model)
     for path in (checkpoint, refinement_checkpoint(checkpoint)):
         Path(path).unlink(missing_ok=True)
-    print(f"saved {options.model}: taskdict restore PICTURE OUTPUT --model {options.model}")
+    name = printable(options.model)
+    print(f"saved {name}: taskdict restore PICTURE OUTPUT --model {name}")
 
 
 def pictures_in(path: Path) -> list[Path]:
@@ -229,7 +230,7 @@ def run_restore(options: argparse.Namespace) -> None:
             file=sys.stderr,
         )
     model.set_params(n_threads=options.threads)
-    with Percent(f"restoring {options.picture.name}") as percent:
+    with Percent(f"restoring {printable(options.picture.name)}") as percent:
         restored = model.restore(
             picture.pixels,
             lambda1=options.lambda1,
@@ -241,15 +242,18 @@ def run_restore(options: argparse.Namespace) -> None:
     if alpha is not None and alpha.shape != restored.shape[:2]:
         alpha = resize(alpha, *restored.shape[:2])
     write_picture(options.output, replace(picture, pixels=restored, alpha=alpha), force=options.force)
-    print(f"saved {options.output}")
+    print(f"saved {printable(options.output)}")
 
 
 def is_halftone(pixels: Any) -> bool:
     """Return whether nearly all pixels are nearly black or white."""
     from taskdict.images.pixels import to_unit
 
-    values = to_unit(pixels)
-    return float(((values > GREY) & (values < 1 - GREY)).mean()) < GREY
+    found = 0
+    for k in range(0, len(pixels), ROWS):  # a large picture needs no second one in memory
+        values = to_unit(pixels[k : k + ROWS])
+        found += int(((values > GREY) & (values < 1 - GREY)).sum())
+    return found < GREY * pixels.size
 
 
 class Percent:

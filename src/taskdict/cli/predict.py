@@ -3,10 +3,14 @@
 from __future__ import annotations
 
 import argparse
+import io
 import sys
-import zipfile
 from pathlib import Path
 from typing import Any
+
+from taskdict._outputs import check_output
+from taskdict._text import printable
+from taskdict.storage import replace_file
 
 
 def add_predict(commands: Any) -> None:
@@ -14,13 +18,15 @@ def add_predict(commands: Any) -> None:
     predict = commands.add_parser(
         "predict",
         help="apply a saved model",
-        description="Apply a model that its method save has written, and print one prediction per line.",
+        description="Apply a model that its method save has written, and print one prediction per line. On a terminal, "
+        "characters of labels that it might obey are shown as escapes; a pipe or a file gets the labels as they are.",
     )
     predict.add_argument(
         "model", type=Path, help="file of a TaskDrivenClassifier, TaskDrivenRegressor or ImageClassifier"
     )
     predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with pictures")
     predict.add_argument("--output", type=Path, help="write the predictions to this .npy file instead")
+    predict.add_argument("--force", action="store_true", help="replace an existing file")
     predict.set_defaults(run=run_predict, interrupted="")
 
 
@@ -30,24 +36,27 @@ def run_predict(options: argparse.Namespace) -> None:
 
     import taskdict as td
 
+    if options.output is not None:
+        check_output(options.output, force=options.force)
     model = td.load(options.model)
     if not hasattr(model, "predict"):
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which predicts nothing.")
     try:
         with options.signals.open("rb") as file:
             signals = np.load(file, allow_pickle=False)
-    except (ValueError, EOFError, zipfile.BadZipFile):
+    except OSError:
+        raise
+    except Exception:  # NumPy's reader raises all kinds for damaged files
         signals = None
     if not isinstance(signals, np.ndarray):
         raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers.")
-    if options.output is not None and (options.output.is_dir() or not options.output.absolute().parent.is_dir()):
-        raise ValueError(f"--output must be the name of a file in a folder that exists, got {str(options.output)!r}.")
     predicted = model.predict(signals)
     if options.output is None:
+        if predicted.dtype.kind in "UO" and sys.stdout.isatty():
+            predicted = np.array([printable(label) for label in predicted], dtype=object)
         np.savetxt(sys.stdout, np.atleast_1d(predicted), fmt="%s")
         return
-    temporary = options.output.with_name(f".{options.output.name}.part")
-    with temporary.open("wb") as file:
-        np.save(file, predicted)
-    temporary.replace(options.output)
-    print(f"saved {options.output}: {len(predicted)} predictions")
+    with io.BytesIO() as file:
+        np.save(file, predicted, allow_pickle=False)
+        replace_file(options.output, file.getvalue)
+    print(f"saved {printable(options.output)}: {len(predicted)} predictions")

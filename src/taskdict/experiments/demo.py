@@ -8,7 +8,9 @@ from typing import Any
 
 from numpy.typing import NDArray
 
+from taskdict._outputs import check_output
 from taskdict._pillow import pillow
+from taskdict._text import printable
 from taskdict.experiments.pictures import beside, mosaic, save_picture
 
 
@@ -17,8 +19,7 @@ def run(seed: int, output: Path) -> None:
     pillow()
     if output.suffix.lower() != ".png":
         raise ValueError(f"--output must be the name of a .png file, got {str(output)!r}.")
-    if not output.absolute().parent.is_dir():
-        raise FileNotFoundError(f"--output must be in a folder that exists, but there is no {str(output.parent)!r}.")
+    check_output(output, force=True)  # a demo may be run again
     if seed < 0:
         raise ValueError(f"--seed must be at least 0, got {seed}.")
     from sklearn.datasets import load_digits
@@ -53,5 +54,5 @@ def run(seed: int, output: Path) -> None:
 
     shown = [mosaic(atoms, (8, 8), columns=10, zoom=5) for atoms in (unsupervised.components_, model.components_)]
     save_picture(beside(shown, gap=30), output)
-    print(f"saved {output}: the {len(model.components_)} atoms before (left) and after")
+    print(f"saved {printable(output)}: the {len(model.components_)} atoms before (left) and after")
     print(f"took {time.monotonic() - begin:.0f} seconds")

@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskdict._pillow import pillow
 from taskdict.experiments.runs import Json
+from taskdict.images.files import Picture, write_picture
 
 Pixels = NDArray[np.uint8]
 
@@ -34,8 +34,8 @@ def beside(pictures: Sequence[Pixels], gap: int) -> Pixels:
 
 
 def save_picture(picture: Pixels, path: Path) -> None:
-    """Write a picture as a .png file."""
-    pillow().fromarray(picture).save(path)
+    """Write a picture as a .png file, also in place of an earlier one."""
+    write_picture(path, Picture(picture), force=True)
 
 
 def most_used(codes: Any, count: int) -> NDArray[np.intp]:

@@ -456,7 +456,7 @@ class ImageRestorer(VersionedEstimator):
         model.components_, model.coef_, model.weights_ = (arrays[name] for name in ("D", "W", "weights"))
         model._mapping().check(model.patch_size, channels, channels, model.n_components)
         if n_iter < 0:
-            raise ValueError("its weights and counts must be positive")
+            raise ValueError("its counts make no sense")
         model.refinement_ = None
         if model.refine is not None:
             lambda1 = document["refine lambda1"]
