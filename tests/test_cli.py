@@ -49,8 +49,9 @@ def test_help_and_version(capsys):
             cli.main([argument])
         assert ended.value.code == 0
     assert "demo" in capsys.readouterr().out
-    with pytest.raises(SystemExit):
+    with pytest.raises(SystemExit) as ended:
         cli.main([])
+    assert ended.value.code == 2
 
 
 def test_a_reader_that_has_had_enough(tmp_path):

@@ -253,7 +253,7 @@ def is_halftone(pixels: Any) -> bool:
     for k in range(0, len(pixels), ROWS):  # a large picture needs no second one in memory
         values = to_unit(pixels[k : k + ROWS])
         found += int(((values > GREY) & (values < 1 - GREY)).sum())
-    return found < GREY * pixels.size
+    return bool(found < GREY * pixels.size)
 
 
 class Percent:
