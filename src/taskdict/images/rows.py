@@ -30,10 +30,12 @@ class Enlarged:
 
     def __getitem__(self, rows: slice) -> Floats:
         first, last, _ = rows.indices(self.shape[0])
+        low, high = first // self._factor, -(-last // self._factor)  # whole rows: Pillow's boxes are float32
+        size, part = (self.shape[1], (high - low) * self._factor), slice(first - low * self._factor, None)
         found = np.empty((last - first, *self.shape[1:]), np.float32)
         for k, channel in enumerate(self._channels):
-            box = (0, first / self._factor, channel.width, last / self._factor)
-            found[:, :, k] = channel.resize((self.shape[1], last - first), self._bicubic, box=box)
+            rows_of_it = channel.resize(size, self._bicubic, box=(0, low, channel.width, high))
+            found[:, :, k] = np.asarray(rows_of_it)[part][: last - first]
         return found
 
 
