@@ -82,6 +82,8 @@ class State:
     t: int = 0  # batches so far
     position: Any = None  # of the source of the batches after the last one
     sizes: tuple[Parameters, ...] | None = None  # mean squares of the gradients, if steps are adaptive
+    before: tuple[Parameters, ...] | None = None  # one batch before, None after a step back and when training is done
+    limits: tuple[float, ...] | None = None  # objectives above which a model has diverged, None before the first step
     mean: tuple[Parameters, ...] | None = None  # over the last tenth of the batches for this μ, while in it
     best: tuple[Parameters, ...] | None = None  # on the validation part
     best_value: float = np.inf
@@ -92,6 +94,14 @@ class State:
     def chosen(self) -> tuple[Parameters, ...]:
         """The parameters to use."""
         return self.parameters if self.best is None else self.best
+
+    def one_back(self) -> State:
+        """Return the state with the parameters of one batch before, where they are known."""
+        return replace(self, parameters=self.before or self.parameters, before=None, mean=None)
+
+    def unguarded(self) -> State:
+        """Return the state without what tells divergence, for other data than before."""
+        return replace(self, before=None, limits=None)
 
 
 @dataclass(frozen=True)
@@ -140,8 +150,6 @@ class Trainer:
         self.n_threads = n_threads
         self.state: State | None = None
         self._cancelled = threading.Event()
-        self._before: State | None = None  # the state one batch before
-        self._limits: tuple[float, ...] | None = None  # values above which a model has diverged
 
     def start(self, parameters: Sequence[Parameters]) -> None:
         """Fit each W on the dictionaries that are given, and choose the learning rates."""
@@ -177,25 +185,21 @@ class Trainer:
         """
         state, schedule = self._state, self.schedule
         stage = schedule.stage(state.t)
-        if self._limits is None:
-            self._limits = tuple(self._for_each(lambda k: self._limit_of(k, state, stage, batch)))
-        before = state.parameters if self._before is None else self._before.parameters
-        try:
-            results = self._for_each(lambda k: self._step_of(k, state, stage, batch))
-        except DivergedError:
-            self.state = replace(state, parameters=before, mean=None)  # those since may be bad already
-            raise
-        parameters, values, rhos, sizes = zip(*results, strict=True)
-        if any(value > limit for value, limit in zip(values, self._limits, strict=True)) and self._before is not None:
-            self.state = replace(state, parameters=before, mean=None)
+        if state.limits is None:
+            limits = tuple(self._for_each(lambda k: self._limit_of(k, state, stage, batch)))
+            state = replace(state, limits=limits)
+        parameters, values, rhos, sizes = self._move(state, stage, batch)
+        if state.before is not None and _exceed(values, state.limits):
+            state = state.one_back()
             if schedule.rho is not None:
+                self.state = state
                 raise DivergedError(
                     f"after {state.t} batches the objective is {np.nanmax(values):.1e}. Take a smaller learning rate: "
                     "most are between 0.1 and 10."
                 )
-            self.state = replace(self.state, rhos=tuple(rho / 10**0.5 for rho in state.rhos))
-            self._before = None
-            return self.step(batch, position)
+            state = replace(state, rhos=tuple(rho / 10**0.5 for rho in state.rhos))
+            parameters, values, rhos, sizes = self._move(state, stage, batch)
+        before = state.parameters
         t = state.t + 1
         mean = _mean(state.mean, parameters, schedule.tail(t)) if schedule.average and schedule.tail(t) > 0 else None
         kept = None if any(each is None for each in sizes) else sizes
@@ -222,9 +226,10 @@ class Trainer:
                 ended = True
             elif stopped:
                 state = replace(state, stopped=True)
-        if ended and not state.stopped and state.t < schedule.total:
+        done = state.stopped or state.t >= schedule.total
+        if ended and not done:
             state = self._begin_stage(state, refit=False)
-        self._before, self.state = self._state, state  # from here on, the batch counts
+        self.state = state.unguarded() if done else replace(state, before=before)  # from here on, the batch counts
         seen = [value for value in values if not np.isnan(value)]  # those of models that had samples
         return Step(float(np.mean(seen)) if seen else np.nan, check)
 
@@ -279,6 +284,14 @@ class Trainer:
             if len(mine.X) > 0
         ]
         return DIVERGED * max(values) if values else np.inf
+
+    def _move(self, state: State, stage: int, batch: Batch) -> tuple[tuple[Any, ...], ...]:
+        """Take one step with each model; return what `_step_of` does, for all models."""
+        try:
+            return tuple(zip(*self._for_each(lambda k: self._step_of(k, state, stage, batch)), strict=True))
+        except DivergedError:
+            self.state = state.one_back()  # the parameters since may be bad already
+            raise
 
     def _step_of(
         self, k: int, state: State, stage: int, batch: Batch
@@ -394,6 +407,11 @@ def _keep_memory() -> None:
     bound; it is never written to, so it takes no memory.
     """
     np.empty(31 << 20, np.uint8)
+
+
+def _exceed(values: Sequence[float], limits: Sequence[float] | None) -> bool:
+    """Return whether a value is above its limit; one that is not a number, of a model without samples, is not."""
+    return limits is not None and any(value > limit for value, limit in zip(values, limits, strict=True))
 
 
 def _mean(mean: tuple[Parameters, ...] | None, parameters: tuple[Parameters, ...], n: int) -> tuple[Parameters, ...]:

@@ -67,7 +67,13 @@ class Training:
         """Return all this as arrays and as what JSON can hold."""
         state = self.state
         arrays = {}
-        kept = {"": state.parameters, "mean ": state.mean, "best ": state.best, "sizes ": state.sizes}
+        kept = {
+            "": state.parameters,
+            "mean ": state.mean,
+            "best ": state.best,
+            "sizes ": state.sizes,
+            "before ": state.before,
+        }
         for prefix, learned in kept.items():
             if learned is not None:
                 for name in ("D", "W", "b", "Z"):
@@ -75,6 +81,8 @@ class Training:
                     if stacked[0] is not None:
                         arrays[f"{prefix}{name}"] = np.stack(stacked)
         arrays["rhos"] = np.array(state.rhos)
+        if state.limits is not None:
+            arrays["limits"] = np.array(state.limits)
         arrays["history objective"] = np.array([step.objective for step in self.steps], np.float64)
         checks = [np.nan if step.validation is None else step.validation for step in self.steps]
         arrays["history validation"] = np.array(checks, np.float64)
@@ -96,19 +104,20 @@ class Training:
     def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], model: Model, n_atoms: int) -> Training:
         """Return what `to_file` has described; the core trusts the shapes, so they are checked here."""
         parameters = _parameters(arrays, "", model, n_atoms)
-        mean, best = (
+        mean, best, before = (
             _parameters(arrays, prefix, model, n_atoms) if f"{prefix}D" in arrays else None
-            for prefix in ("mean ", "best ")
+            for prefix in ("mean ", "best ", "before ")
         )
-        for other in (mean, best):
-            if other is not None and _shapes(other) != _shapes(parameters):
-                raise ValueError("its arrays do not fit each other")
+        if any(other is not None and _shapes(other) != _shapes(parameters) for other in (mean, best, before)):
+            raise ValueError("its arrays do not fit each other")
         state = State(
             parameters,
             tuple(float(rho) for rho in arrays["rhos"]),
             int(document["t"]),
             document["position"],
             _sizes(arrays, parameters),
+            before,
+            _limits(arrays),
             mean,
             best,
             np.inf if document["best_value"] is None else float(document["best_value"]),
@@ -166,7 +175,18 @@ def _parameters(arrays: storage.Arrays, prefix: str, model: Model, n_atoms: int)
 
 
 def _shapes(learned: tuple[Parameters, ...]) -> list[Any]:
-    return [[None if array is None else array.shape for array in vars(each).values()] for each in learned]
+    """Return the shapes and dtypes of all arrays of a committee."""
+    return [[None if a is None else (a.shape, a.dtype) for a in vars(each).values()] for each in learned]
+
+
+def _limits(arrays: storage.Arrays) -> tuple[float, ...] | None:
+    """Return the objectives above which models have diverged, None if there are none."""
+    if "limits" not in arrays:
+        return None
+    limits = arrays["limits"]
+    if limits.shape != arrays["rhos"].shape or limits.dtype != np.float64 or not (limits >= 0).all():
+        raise ValueError("its limits do not fit its models")
+    return tuple(float(limit) for limit in limits)
 
 
 def _sizes(arrays: storage.Arrays, parameters: tuple[Parameters, ...]) -> tuple[Parameters, ...] | None:

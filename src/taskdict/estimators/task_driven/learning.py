@@ -262,8 +262,9 @@ class TaskLearner(LearnerMixin, TaskModel):
             trainer.schedule = replace(
                 schedule, max_iter=2**62, t0=schedule.max_iter / 10, mus=schedule.mus[-1:]
             )  # no end
+            trainer.state = self._training.state.unguarded()  # the limits of fit are those of its data
             self._learn(trainer, source.take(source.n_signals), None)
-            self._training.state = replace(self._training.state, position=None)
+            self._training.state = replace(self._training.state, position=None).unguarded()
 
     def _starts(self, inside: Batch, members: Sequence[Member], seed: int, n_threads: int) -> list[Parameters]:
         """Return where each model starts: a dictionary learned without a task, the first transform, and W = 0."""
