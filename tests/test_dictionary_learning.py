@@ -233,7 +233,8 @@ def test_interrupted_training_goes_on_to_the_same_bits(tmp_path, kind, through_a
     assert part.n_iter_ == 30
     np.testing.assert_array_equal(part.components_, expected.components_)
     assert part.history_ == expected.history_
-    assert part.fit(source()).n_iter_ == 30  # nothing left to do
+    with pytest.warns(UserWarning, match="complete after 30 batches .* nothing was learned now"):
+        assert part.fit(source()).n_iter_ == 30
     assert part.set_params(max_iter=32).fit(source()).n_iter_ == 32
     assert part.set_params(warm_start=False, max_iter=5).fit(source()).n_iter_ == 5
 

@@ -226,7 +226,8 @@ def test_nothing_is_done_after_the_end():
     model = td.DictionaryLearning(4, lambda1=0.1, tol=0.1, warm_start=True).fit(X)
     n_iter = model.n_iter_
     assert n_iter < 1000
-    assert model.fit(X).n_iter_ == n_iter
+    with pytest.warns(UserWarning, match="raise max_iter or lower tol"):
+        assert model.fit(X).n_iter_ == n_iter
     assert model.set_params(tol=0, max_iter=n_iter + 3).fit(X).n_iter_ == n_iter + 3
 
 

@@ -7,15 +7,19 @@ changed. Files are written under a temporary name and then moved, so that a cras
 
 from __future__ import annotations
 
+import contextlib
+import fcntl
 import hashlib
 import json
 import os
+import re
 import secrets
 import shutil
-from collections.abc import Callable
+import stat
+from collections.abc import Callable, Iterator
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 import numpy as np
 from numpy.typing import NDArray
@@ -43,25 +47,105 @@ def write(path: str | os.PathLike[str], kind: str, arrays: Arrays, document: dic
 
 
 def replace_file(path: str | os.PathLike[str], content: Callable[[], bytes]) -> None:
-    """Write what a function returns to a file, which appears, or is replaced, only when it is complete."""
-    path = Path(os.path.realpath(path))  # of a link, the file that it stands for is replaced
-    if path.exists() and not path.is_file():
-        raise OSError(f"path must be the name of a file, but {str(path)!r} is a folder or a device.")
-    if not path.parent.is_dir():
-        raise FileNotFoundError(f"path must be in a folder that exists, but there is no {str(path.parent)!r}.")
+    """Write what a function returns to a file, which appears, or is replaced, only when it is complete.
+
+    Temporary files that a process which was killed has left of the same file are removed.
+    """
+    target = Path(os.path.realpath(path))  # of a link, the file that it stands for is replaced
+    check_file(target)
+    if not target.parent.is_dir():
+        raise FileNotFoundError(f"path must be in a folder that exists, but there is no {str(target.parent)!r}.")
+    remove_stale_parts(target)
     whole = content()
-    temporary = path.with_name(f".{secrets.token_hex(8)}.part")
+    with _part_of(target) as (file, part):
+        if target.exists():
+            shutil.copymode(target, part)
+        file.write(whole)
+        file.flush()
+        os.fsync(file.fileno())
+        part.replace(target)
+
+
+def check_file(path: str | os.PathLike[str], name: str = "path") -> None:
+    """Raise unless a path is that of a regular file, or of nothing yet. It is looked at and never opened.
+
+    Reading a device may not end, and opening a FIFO waits for another process.
+
+    Parameters
+    ----------
+    path : str or path
+        What is to be read or written.
+    name : str
+        Of the argument, for the error.
+    """
     try:
-        with temporary.open("xb") as file:
-            file.write(whole)
-            file.flush()
-            os.fsync(file.fileno())
-        if path.exists():
-            shutil.copymode(path, temporary)
-        temporary.replace(path)
-    except BaseException:
-        temporary.unlink(missing_ok=True)
-        raise
+        mode = os.stat(path).st_mode
+    except FileNotFoundError:
+        return
+    if not stat.S_ISREG(mode):
+        kinds = {stat.S_IFDIR: "directory", stat.S_IFIFO: "FIFO", stat.S_IFSOCK: "socket"}
+        kind = kinds.get(stat.S_IFMT(mode), "device")
+        error = IsADirectoryError if stat.S_ISDIR(mode) else OSError
+        raise error(f"{name} must be the path of a regular file, but {os.fspath(path)!r} is a {kind}.")
+
+
+def check_writable(path: str | os.PathLike[str], name: str = "path") -> None:
+    """Raise OSError if no file can be written at a path; nothing is left behind.
+
+    Parameters
+    ----------
+    path : str or path
+        What is to be written.
+    name : str
+        Of the argument, for the error.
+    """
+    check_file(path, name)
+    target = Path(os.path.realpath(path))
+    try:
+        with _part_of(target):
+            pass
+    except OSError as error:
+        raise type(error)(
+            f"{name} must be the path of a file that can be written, got {os.fspath(path)!r}: {error}."
+        ) from None
+
+
+def remove_stale_parts(path: str | os.PathLike[str]) -> None:
+    """Remove the temporary files that processes which were killed have left of a file, not those still being written.
+
+    A process that writes one holds a lock on it, which the system releases when the process ends.
+    """
+    target = Path(os.path.realpath(path))
+    name = re.compile(re.escape(_part_prefix(target)) + r"[0-9a-f]{16}\.part")
+    parts: list[Path] = []
+    with contextlib.suppress(OSError):  # of a folder that may be written to but not read
+        parts = [part for part in target.parent.iterdir() if name.fullmatch(part.name) and part.is_file()]
+    for part in parts:
+        with contextlib.suppress(OSError), part.open("r+b") as file:
+            fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)  # raises if it is being written
+            part.unlink()
+
+
+@contextlib.contextmanager
+def _part_of(target: Path) -> Iterator[tuple[BinaryIO, Path]]:
+    """Open a temporary file beside a target, locked; it is removed afterwards unless it was moved."""
+    while True:
+        part = target.with_name(f"{_part_prefix(target)}{secrets.token_hex(8)}.part")
+        with part.open("xb") as file:
+            try:
+                with contextlib.suppress(OSError):  # where there are no locks, stale files are not removed either
+                    fcntl.flock(file, fcntl.LOCK_EX)
+                if part.exists():  # else another process has found it before it was locked
+                    yield file, part
+                    return
+            finally:
+                part.unlink(missing_ok=True)
+
+
+def _part_prefix(target: Path) -> str:
+    """Return what the names of the temporary files of a target begin with."""
+    name = os.fsencode(target.name)
+    return f".{target.name if len(name) <= 100 else hashlib.sha256(name).hexdigest()[:32]}."
 
 
 def as_read(arrays: Arrays, document: dict[str, Any]) -> tuple[Arrays, dict[str, Any]]:
@@ -71,6 +155,7 @@ def as_read(arrays: Arrays, document: dict[str, Any]) -> tuple[Arrays, dict[str,
 
 def read(path: str | os.PathLike[str]) -> tuple[Arrays, dict[str, Any]]:
     """Return the arrays and the document of a file, after all checks."""
+    check_file(path)
     name = str(os.fspath(path))
     content = Path(path).read_bytes()
     try:

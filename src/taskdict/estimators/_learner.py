@@ -4,11 +4,22 @@ from __future__ import annotations
 
 import contextlib
 import os
+import warnings
 from collections.abc import Iterator
 from typing import Any
 
 from taskdict.estimators._signals import validated
 from taskdict.streams import ArrayStream, Stream
+
+
+def warn_finished(n_iter: int, max_iter: Any, remedy: str) -> None:
+    """Warn that `fit` with `warm_start` has learned nothing, since the training was complete before."""
+    warnings.warn(
+        f"warm_start=True resumes a training that is complete after {n_iter} batches (max_iter={max_iter}): nothing "
+        f"was learned now. To learn more, {remedy}.",
+        UserWarning,
+        stacklevel=5,
+    )
 
 
 class LearnerMixin:

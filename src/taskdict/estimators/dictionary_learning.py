@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import contextlib
+import numbers
 from typing import Any, Self
 
 import numpy as np
@@ -16,7 +18,7 @@ from taskdict._validation import check_count, check_dictionary, check_flag, chec
 from taskdict.coding import mean_objective
 from taskdict.constraints import UnitBall
 from taskdict.estimators._base import DictionaryTransformer
-from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators._learner import LearnerMixin, warn_finished
 from taskdict.estimators._signals import validated
 from taskdict.progress import Callback, Reporter
 from taskdict.streams import Stream, StreamEndedError, dense_batch
@@ -178,8 +180,12 @@ class DictionaryLearning(LearnerMixin, DictionaryTransformer):
             batch_size = min(batch_size, stream.n_signals)
         if learner is not None:
             self._take_up(learner, problem)
-            if stream.reads_like(learner.state.position):
-                stream.restore(learner.state.position)
+            unseeded = not isinstance(X, Stream) and not isinstance(self.random_state, numbers.Integral)
+            if unseeded or stream.reads_like(learner.state.position):
+                with contextlib.suppress(ValueError):  # of signals that were not read from an array of as many rows
+                    stream.restore(learner.state.position)
+            if self._is_done(max_iter, tol):
+                warn_finished(self.n_iter_, self.max_iter, "raise max_iter or lower tol")
 
         seen = 0
         with reporter:

@@ -58,6 +58,12 @@ class LabelledPatches(Shuffled):
         self._groups = [np.flatnonzero(of == k) for k in range(len(classes))]
         super().__init__(n_patches * len(classes), np.tile(classes, n_patches), random_state, None)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return how patches are cut, the classes, and the pictures of each class."""
+        assert self.targets is not None
+        classes = self.targets[: len(self._groups)]
+        return self.patch_size, self.normalise, classes, *self._groups, *self._pictures
+
     def _rows(self, rows: NDArray[np.int64]) -> Floats:
         turn, kind = np.divmod(rows, len(self._groups))
         size = self.patch_size

@@ -80,6 +80,10 @@ class PatchPairs(Stream):
         self._ahead: tuple[int, Floats, Floats] | None = None  # where patches that were read begin, and those
         self._last = np.empty((0, 1), np.float32)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return the size of the patches, and the pictures."""
+        return self.patch_size, *(picture for pair in self._pairs for picture in pair)
+
     def _read(self, n: int) -> Floats:
         signals, targets = [], []
         end = self._position + n

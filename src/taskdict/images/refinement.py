@@ -141,6 +141,10 @@ class RefinementPairs(PatchPairs):
         numbers = len(some) * self.patch_size**2 * self.n_channels
         self.scales = (DEVIATIONS / np.maximum(np.sqrt(squares / numbers), LEAST)).astype(np.float32)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return the size of the patches, and the pictures in all their versions."""
+        return self.patch_size, *(picture for views in self._views for picture in views)
+
     def _patches(self, chosen: NDArray[np.int64]) -> tuple[Floats, Floats]:
         """Return signals and targets of these numbers."""
         *views, clean = self._cut(chosen, self._views)

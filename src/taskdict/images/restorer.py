@@ -15,6 +15,7 @@ from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict._threads import resolve_threads
 from taskdict._validation import check_count, check_penalty, check_positive
+from taskdict.checkpoints import check_checkpoint
 from taskdict.constraints import UnitBall
 from taskdict.estimators._parameters import read, written
 from taskdict.estimators._versions import VersionedEstimator
@@ -90,7 +91,7 @@ class ImageRestorer(VersionedEstimator):
         As in :class:`taskdict.TaskDrivenRegressor`.
     checkpoint : path or None, default=None
         A file that the state of the training is written to every 20 seconds. If the training is stopped, even killed,
-        the same call goes on from there. With `refine`, another one, with ".refine" after its name.
+        the same call resumes it. With `refine`, another one, with ".refine" after its name.
     random_state : int, RandomState or None, default=None
         Seed of all random choices.
     n_threads : int or None, default=None
@@ -224,6 +225,8 @@ class ImageRestorer(VersionedEstimator):
             callbacks=self.callbacks,
             **named,
         )
+        # A finished first training whose second one is resumed is nothing to warn of.
+        regressor._warns_of_finished_checkpoint = self.refine is None or isinstance(pairs, RefinementPairs)
         try:
             regressor.fit(pairs)
         finally:
@@ -303,11 +306,13 @@ class ImageRestorer(VersionedEstimator):
             raise ValueError(f"refine must be below 1, since values are from 0 to 1, got {self.refine!r}.")
 
     def _check_checkpoints(self) -> None:
-        """Raise if the second checkpoint is of another training than the first, before anything is learned."""
-        if self.checkpoint is None or self.refine is None or os.path.exists(self.checkpoint):
+        """Raise if a checkpoint is no file, or the second of another training than the first, before any work."""
+        check_checkpoint(self.checkpoint)
+        if self.checkpoint is None or self.refine is None:
             return
         second = refinement_checkpoint(self.checkpoint)
-        if os.path.exists(second):
+        check_checkpoint(second)
+        if os.path.exists(second) and not os.path.exists(self.checkpoint):
             raise ValueError(
                 f"checkpoint {os.fspath(self.checkpoint)!r} is not there, but {second!r} is, of another training: "
                 "remove it, or give another path."

@@ -127,6 +127,13 @@ class Stream(ABC):
         """
         return None
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return all that the signals and targets come from, as far as it is known: arrays, and numbers that matter.
+
+        The fingerprint in a checkpoint covers them. Without any it covers the first signals only.
+        """
+        return ()
+
     def _last_targets(self) -> NDArray[Any]:
         """Return the targets of the signals that were last read."""
         raise NotImplementedError

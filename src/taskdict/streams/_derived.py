@@ -41,6 +41,10 @@ class MappedStream(Stream):
         """Return whether the source surely gives the same signals."""
         return self._source.reads_like(state)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return what is known of the source, and the matrix."""
+        return *self._source.known_data(), self._matrix
+
     def state(self) -> State:
         """Return where the source is."""
         return self._source.state()
@@ -78,6 +82,10 @@ class ReplayedStream(Stream):
 
     def _last_targets(self) -> Floats:
         return self._last
+
+    def known_data(self) -> tuple[Any, ...]:
+        """Return the first signals, and what is known of the source."""
+        return self._first, self._targets, *self._source.known_data()
 
     def state(self) -> State:
         """Return how many of the first signals were given, and where the source is."""

@@ -139,6 +139,10 @@ class ImageStream(Stream):
         self._position += n
         return as_signals(pictures, self.directions)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return the pictures, the targets, and how signals are made from them."""
+        return self._images, self.targets, self.shifts, self.bend, self.directions
+
     def _last_targets(self) -> NDArray[Any]:
         assert self.targets is not None
         return np.asarray(self.targets[self._last])

@@ -132,6 +132,10 @@ class ArrayStream(Shuffled):
         """Say which row of the array it is, unless a function may have moved it."""
         return f"row {self.last_rows[row]} of the source" if self.preprocess is None else super().name(row)
 
+    def known_data(self) -> tuple[Any, ...]:
+        """Return the array, which of its rows are given, and the targets."""
+        return self._X, self._chosen, self.targets
+
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         if self._chosen is not None:
             rows = self._chosen[rows]
@@ -229,6 +233,10 @@ class FileStream(Shuffled):
         self._ends = np.cumsum([len(file) for file in self._files])
         self._dtype = np.result_type(*(file.dtype for file in self._files))
         super().__init__(int(self._ends[-1]), y, random_state, preprocess)
+
+    def known_data(self) -> tuple[Any, ...]:
+        """Return what is in the files, and the targets."""
+        return *self._files, self.targets
 
     def _rows(self, rows: NDArray[np.int64]) -> Any:
         batch = np.empty((len(rows), self._files[0].shape[1]), self._dtype)

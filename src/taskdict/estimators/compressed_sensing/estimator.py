@@ -15,6 +15,7 @@ from taskdict import storage
 from taskdict._exclusive import exclusive
 from taskdict._threads import one_blas_thread
 from taskdict._validation import check_dictionary, check_targets
+from taskdict.checkpoints import check_checkpoint
 from taskdict.coding import sparse_encode
 from taskdict.estimators._learner import LearnerMixin
 from taskdict.estimators._signals import validated
@@ -75,7 +76,7 @@ class CompressedSensing(LearnerMixin, SensingModel):
         As in :class:`taskdict.TaskDrivenRegressor`; "adaptive" alone is a third as fast as there.
     checkpoint : path or None, default=None
         A file that the state of the training is written to every 20 seconds, if D is learned for the reconstruction.
-        If the training is stopped, even killed, the same call goes on from there.
+        If the training is stopped, even killed, the same call resumes it.
     random_state : int, RandomState or None, default=None
         Seed of all random choices.
     n_threads : int or None, default=None
@@ -168,12 +169,13 @@ class CompressedSensing(LearnerMixin, SensingModel):
         -------
         self : CompressedSensing
         """
-        with self._keeps_in_step():
+        with self._keeps_in_step(), one_blas_thread():  # the bits of products must not depend on its threads
             self._fit(X, y)
         return self
 
     def _fit(self, X: Any, y: Any) -> None:
         self._check_parameters()
+        check_checkpoint(self.checkpoint)
         seed = int(check_random_state(self.random_state).randint(2**31 - 1))
         resumed = self._resumed()
         signals, sample = self._open_pairs(X, y, seed, resumed)

@@ -126,8 +126,10 @@ class TaskDrivenClassifier(ClassifierMixin, TaskLearner):
         See `early_stopping`.
     checkpoint : path or None, default=None
         A file that the state of the training is written to every 20 seconds. If the training is stopped, even
-        killed, the same call goes on from there and ends with the same bits. When it is complete, the same call
-        returns at once.
+        killed, the same call resumes it and ends with the same bits. When it is complete, the same call returns at
+        once with a warning. The file is tied to the data by a digest of all of them; of an iterator, only the first
+        signals are known. If it cannot be written, a warning says so, the training continues, and the next try is 20
+        seconds later; a folder in which no file can be written is an error before any work is done.
     random_state : int, RandomState or None, default=None
         Seed of all random choices.
     n_threads : int or None, default=None

@@ -5,12 +5,10 @@ from __future__ import annotations
 import contextlib
 import math
 import os
-import time
 import warnings
 from abc import abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -18,13 +16,15 @@ from numpy.typing import NDArray
 from sklearn.utils import check_random_state
 
 from taskdict import storage
+from taskdict._fingerprint import KIND
 from taskdict._native import BadSignalError
 from taskdict._text import message
 from taskdict._threads import one_blas_thread, resolve_threads
 from taskdict._validation import check_count, check_dictionary, check_flag, check_penalty
+from taskdict.checkpoints import Checkpoint, check_checkpoint
 from taskdict.constraints import ConstraintSet, UnitBall
 from taskdict.descent import Batch, DivergedError, Objective, Parameters, Sets
-from taskdict.estimators._learner import LearnerMixin
+from taskdict.estimators._learner import LearnerMixin, warn_finished
 from taskdict.estimators._parameters import NOT_IN_FILES, can_be_written
 from taskdict.estimators.task_driven.files import Scaling, Training
 from taskdict.estimators.task_driven.model import TaskModel
@@ -34,6 +34,7 @@ from taskdict.initialisation import learn_dictionary, start_transform
 from taskdict.losses import CodeLoss
 from taskdict.progress import Reporter
 from taskdict.schedule import Schedule
+from taskdict.storage import check_writable
 from taskdict.streams import Stream, StreamEndedError
 from taskdict.training import Member, State, Trainer
 
@@ -63,6 +64,7 @@ class TaskLearner(LearnerMixin, TaskModel):
 
     _LEARNED = "_training"
     _IN_STEP = ("n_features_in_", "feature_names_in_", "classes_", "_flat_and_targets")
+    _warns_of_finished_checkpoint = True
 
     @abstractmethod
     def _selects(self) -> list[Any]:
@@ -89,13 +91,7 @@ class TaskLearner(LearnerMixin, TaskModel):
     def _fit(self, X: Any, y: Any, sample_weight: Any) -> None:
         self._check_parameters()
         Reporter(self, None, self.callbacks, self.verbose)  # raises before anything is read
-        if self.checkpoint is not None:
-            path = Path(self.checkpoint).absolute()
-            if not os.fspath(self.checkpoint) or path.is_dir() or not path.parent.is_dir():
-                raise FileNotFoundError(
-                    "checkpoint must be the path of a file in a folder that exists, "
-                    f"got {os.fspath(self.checkpoint)!r}."
-                )
+        check_checkpoint(self.checkpoint)
         going_on = check_flag("warm_start", self.warm_start) and "_training" in vars(self)
         previous = self._training if going_on else None
         if previous is None and self.checkpoint is not None and os.path.exists(self.checkpoint):
@@ -105,24 +101,37 @@ class TaskLearner(LearnerMixin, TaskModel):
                     X.restore(previous.state.position["begin"])
         validation = self.validation_fraction if self.early_stopping or len(self._mus()) > 1 else 0.0
         seed = previous.seed if previous is not None else int(check_random_state(self.random_state).randint(2**31 - 1))
-        source = self._open_pairs(X, y, sample_weight, validation, seed, previous)
-        if previous is not None:
-            self._check_continues(previous, source, from_file=not going_on)
-            if going_on:  # who calls again wants more, also after an early stop
-                previous = replace(previous, state=replace(previous.state, stopped=False, stale=0))
         with one_blas_thread():
-            trainer = self._trainer(source, previous, seed)
-            training = self._training
-            total = self._schedule(training.scaling).total
+            source = self._open_pairs(X, y, sample_weight, validation, seed, previous)
+            compared = self.checkpoint is not None or self.warm_start
+            fingerprint = source.fingerprint(resolve_threads(self.n_threads)) if compared else ""
+            if previous is not None:
+                self._check_continues(previous, source)
+                if not going_on:
+                    self._check_data(previous, fingerprint)
+                else:  # who calls again wants more, also after an early stop
+                    state = replace(previous.state, stopped=False, stale=0)
+                    same = previous.fingerprint in ("", fingerprint)
+                    previous = replace(previous, state=state if same else state.unguarded())
+            if self.checkpoint is not None and (previous is None or not self._is_finished(previous)):
+                check_writable(self.checkpoint, "checkpoint")  # before any work is done
+            trainer = self._trainer(source, previous, seed, fingerprint)
+            if previous is not None and trainer.done:
+                self._warn_finished(from_file=not going_on)
+                if not going_on:
+                    return
+            total = self._schedule(self._training.scaling).total
             with Reporter(self, total, self.callbacks, self.verbose) as reporter:
                 self._descend(trainer, source, reporter)
 
     def _descend(self, trainer: Trainer, source: Any, reporter: Reporter) -> None:
         """Learn from batch after batch; what the model has is always that after a whole batch."""
         training = self._training
-        written = time.monotonic()
-        if self.checkpoint is not None and training.state.t == 0:
-            self.save(self.checkpoint)
+        checkpoint = None
+        if self.checkpoint is not None:
+            checkpoint = Checkpoint(self.checkpoint, self.save, CHECKPOINT_SECONDS)
+            if training.state.t == 0:
+                checkpoint.write(0)
         size = max(1, round(self._batch_factor() * check_count("batch_size", self.batch_size)))
         n_signals = 0
         seen = training.state, len(training.steps)  # by the callbacks
@@ -142,14 +151,13 @@ class TaskLearner(LearnerMixin, TaskModel):
                 seen = training.state, len(training.steps)
                 if stop:
                     break
-                if self.checkpoint is not None and time.monotonic() - written >= CHECKPOINT_SECONDS:
-                    self.save(self.checkpoint)  # after the callbacks: what it holds, they have seen
-                    written = time.monotonic()
-        except KeyboardInterrupt:
-            self._keep(*seen)
+                if checkpoint is not None and checkpoint.due:
+                    checkpoint.write(training.state.t)  # after the callbacks: what it holds, they have seen
+        except KeyboardInterrupt as interrupt:
+            self._keep(*seen, interrupt)
             raise
-        if self.checkpoint is not None:
-            self.save(self.checkpoint)
+        if checkpoint is not None:
+            checkpoint.finish(training.state.t)
 
     def _take(self, source: Any, size: int) -> Batch:
         try:
@@ -162,14 +170,17 @@ class TaskLearner(LearnerMixin, TaskModel):
             ) from None
         return batch
 
-    def _keep(self, state: State, n_steps: int) -> None:
-        """Write a checkpoint of an earlier state, if there is to be one."""
+    def _keep(self, state: State, n_steps: int, interrupt: BaseException) -> None:
+        """Write a checkpoint of an earlier state, if there is to be one, while an interrupt is on its way."""
         now = self._training
         if self.checkpoint is not None:
             self._training = replace(now, state=state, steps=now.steps[:n_steps])
-            with contextlib.suppress(ValueError, OSError):  # an interrupt is on its way, and must not be lost
+            try:
                 self.save(self.checkpoint)
-            self._training = now
+            except (ValueError, OSError) as error:  # the interrupt must not be lost
+                interrupt.add_note(f"checkpoint {os.fspath(self.checkpoint)!r} could not be written: {error}.")
+            finally:
+                self._training = now
 
     def _learn(self, trainer: Trainer, batch: Batch, source: Any | None) -> None:
         training = self._training
@@ -199,7 +210,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 ) from None
         raise ValueError(f"X holds values that are too large for its dtype.{kept}") from None
 
-    def _trainer(self, source: Any, previous: Training | None, seed: int) -> Trainer:
+    def _trainer(self, source: Any, previous: Training | None, seed: int, fingerprint: str) -> Trainer:
         """Return a trainer that is ready to step, with `_training` set to what it has learned."""
         sample = source.sample()
         if not all(np.isfinite(X).all() for X in (sample.X, sample.unlabelled) if X is not None):
@@ -227,7 +238,7 @@ class TaskLearner(LearnerMixin, TaskModel):
             previous = replace(previous, state=trainer.state)
             if source.reads_like(previous.state.position):
                 source.restore(previous.state.position)
-            self._publish(replace(previous, lambda1=lambda1, nu=nu, fingerprint=source.fingerprint()))
+            self._publish(replace(previous, lambda1=lambda1, nu=nu, fingerprint=fingerprint))
             return trainer
         starts = self._starts(inside, members, seed, n_threads)
         try:
@@ -243,7 +254,7 @@ class TaskLearner(LearnerMixin, TaskModel):
         assert trainer.state is not None
         state = replace(trainer.state, position=source.state())
         trainer.state = state
-        self._publish(Training(scaling, lambda1, nu, seed, state, [], source.fingerprint()))
+        self._publish(Training(scaling, lambda1, nu, seed, state, [], fingerprint))
         return trainer
 
     def _partial_fit(self, X: Any, y: Any, sample_weight: Any) -> None:
@@ -257,7 +268,7 @@ class TaskLearner(LearnerMixin, TaskModel):
             )
         source = self._open_pairs(X, y, sample_weight, 0.0, seed, previous)
         with one_blas_thread():
-            trainer = self._trainer(source, previous, seed)
+            trainer = self._trainer(source, previous, seed, "")
             schedule = trainer.schedule
             trainer.schedule = replace(
                 schedule, max_iter=2**62, t0=schedule.max_iter / 10, mus=schedule.mus[-1:]
@@ -389,9 +400,12 @@ class TaskLearner(LearnerMixin, TaskModel):
             if name == "random_state" and ours[name] is None:
                 continue
             if not _same(theirs[name], ours[name]):
+                arrays_differ = isinstance(theirs[name], np.ndarray) and hasattr(ours[name], "__array__")
+                differ = f"another array as {name}" if arrays_differ else f"{name}={theirs[name]!r}"
+                here = "" if arrays_differ else f", but this one has {name}={ours[name]!r}"
                 raise ValueError(
-                    f"checkpoint {path!r} belongs to a {mine} with {name}={theirs[name]!r}, but this one has "
-                    f"{name}={ours[name]!r}: give another path, or remove the file to begin again."
+                    f"checkpoint {path!r} belongs to a {mine} with {differ}{here}: give another path, or remove the "
+                    "file to begin again."
                 )
         self._take_targets_of(other)
         return other._training
@@ -399,8 +413,8 @@ class TaskLearner(LearnerMixin, TaskModel):
     def _take_targets_of(self, other: Any) -> None:
         """Take over what another model knows of the targets."""
 
-    def _check_continues(self, previous: Training, source: Any, from_file: bool) -> None:
-        """Raise if learning cannot go on from `previous` with these data and parameters."""
+    def _check_continues(self, previous: Training, source: Any) -> None:
+        """Raise if learning cannot go on from `previous` with signals and atoms like these."""
         first = previous.state.parameters[0]
         width = first.D.shape[1] if first.Z is None else first.Z.shape[1]
         if source.n_features != width:
@@ -412,10 +426,37 @@ class TaskLearner(LearnerMixin, TaskModel):
                 f"n_components is {self.n_components}, but the model has {len(first.D)} atoms: the number cannot "
                 "change while learning goes on."
             )
-        if from_file and previous.fingerprint != source.fingerprint():
+
+    def _check_data(self, previous: Training, fingerprint: str) -> None:
+        """Raise unless a checkpoint is of a training on the data with this fingerprint."""
+        path = os.fspath(self.checkpoint)
+        if not previous.fingerprint.startswith(KIND):
             raise ValueError(
-                f"checkpoint {os.fspath(self.checkpoint)!r} belongs to a training on other data (fingerprint "
-                f"{previous.fingerprint}, these have {source.fingerprint()}): give another path, or remove the file."
+                f"checkpoint {path!r} has no fingerprint of all of its data, so it cannot be resumed: it is from an "
+                "earlier version of taskdict, or of a model that was trained without checkpoint. Remove the file "
+                "or give another path to train from the beginning."
+            )
+        if previous.fingerprint != fingerprint:
+            raise ValueError(
+                f"checkpoint {path!r} belongs to a training on other data (fingerprint {previous.fingerprint}, these "
+                f"have {fingerprint}): give another path, or remove the file."
+            )
+
+    def _is_finished(self, training: Training) -> bool:
+        """Return whether there is nothing left to learn."""
+        return training.state.stopped or training.state.t >= self._schedule(training.scaling).total
+
+    def _warn_finished(self, from_file: bool) -> None:
+        """Say that `fit` has learned nothing, since the training was complete before."""
+        if not from_file:
+            warn_finished(self.n_iter_, self.max_iter, "raise max_iter")
+        elif self._warns_of_finished_checkpoint:
+            warnings.warn(
+                f"checkpoint {os.fspath(self.checkpoint)!r} is of a finished training on these data with these "
+                "parameters: its model is the result, and nothing was learned now. To train again, remove the file or "
+                "give another path.",
+                UserWarning,
+                stacklevel=4,
             )
 
 

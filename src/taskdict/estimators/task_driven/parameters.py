@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from collections.abc import Sequence
 from typing import Any
 
@@ -92,8 +91,6 @@ class TaskParameters:
             if isinstance(self.transform_init, str) and self.transform_init not in ("pca", "random"):
                 raise ValueError(f"transform_init must be 'pca', 'random' or an array, got {self.transform_init!r}.")
         self._check_dictionary_init()
-        if self.checkpoint is not None and not isinstance(self.checkpoint, (str, os.PathLike)):
-            raise TypeError(f"checkpoint must be the path of a file or None, got {self.checkpoint!r}.")
 
     def _steps(self) -> tuple[float | None, bool, float | None]:
         """Return ρ, whether steps are adaptive, and the pace of these; None for what is to be found."""

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import hashlib
 import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.model_selection import train_test_split
 
+from taskdict._fingerprint import fingerprint
 from taskdict._validation import check_target_kind
 from taskdict.descent import Batch
 from taskdict.streams import ArrayStream, Stream, StreamEndedError, dense_batch
@@ -119,16 +118,9 @@ class ArraySource:
         mine = self._unlabelled is None
         return self._labelled.reads_like(state["labelled"]) and mine == (state["unlabelled"] is None)
 
-    def fingerprint(self) -> str:
-        """Identify the data by their shape, all targets, and some of the signals."""
-        some = np.unique(np.linspace(0, self._X.shape[0] - 1, 100).astype(np.intp))
-        rows = self._X[some]
-        rows = rows.toarray() if sp.issparse(rows) else np.asarray(rows)
-        digest = hashlib.sha256(f"{self._X.shape} {self._X.dtype}".encode())
-        for array in (rows, np.asarray(self._y), self._weights):
-            if array is not None:
-                digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()[:16]
+    def fingerprint(self, n_threads: int) -> str:
+        """Identify the data by all signals, targets and weights."""
+        return fingerprint((self._X, np.asarray(self._y), self._weights), n_threads)
 
 
 class StreamSource:
@@ -257,18 +249,15 @@ class StreamSource:
     @staticmethod
     def is_state(state: Any) -> bool:
         """Return whether `state` is that of such a source."""
-        return isinstance(state, dict) and state.get("kind") == "stream"
+        return isinstance(state, dict) and state.get("kind") == "stream" and {"begin", "given", "stream"} <= set(state)
 
     def reads_like(self, state: Any) -> bool:
         """Return whether `state` is surely that of a source with the same order."""
         return self.is_state(state) and bool(state["begin"] == self._begin)
 
-    def fingerprint(self) -> str:
-        """Identify the data by the first signals."""
-        digest = hashlib.sha256(f"{self._begin}".encode())
-        for array in self._cache:
-            digest.update(np.ascontiguousarray(array).data)
-        return digest.hexdigest()[:16]
+    def fingerprint(self, n_threads: int) -> str:
+        """Identify the data by where the stream began, its first signals, and all that it is known to come from."""
+        return fingerprint((self._begin, *self._cache, *self._stream.known_data()), n_threads)
 
 
 def _split(
