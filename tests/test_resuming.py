@@ -431,3 +431,18 @@ def test_a_resumed_training_removes_what_a_kill_has_left(tmp_path):
     with pytest.warns(UserWarning, match="is of a finished training"):
         clone(model).fit(*data)
     assert {path.name for path in tmp_path.iterdir()} == {"state", "state.refine"}
+
+
+@pytest.mark.parametrize("random_state", [None, np.random.RandomState(3)], ids=["unseeded", "generator"])
+def test_an_unseeded_dictionary_is_resumed_in_the_same_order(tmp_path, random_state):
+    X = np.random.default_rng(0).standard_normal((200, 6))
+    model = td.DictionaryLearning(5, lambda1=0.1, batch_size=20, max_iter=12, tol=0, random_state=random_state)
+
+    def keep(progress):
+        progress.model.save(tmp_path / str(progress.n_iter))
+
+    whole = model.set_params(callback=keep).fit(X)
+    for n in range(1, 12):
+        again = td.load(tmp_path / str(n)).set_params(warm_start=True).fit(X)
+        np.testing.assert_array_equal(again.components_, whole.components_)
+        assert again.history_ == whole.history_
