@@ -240,7 +240,8 @@ def test_a_training_goes_on_from_its_own_start(tmp_path, monkeypatch):
     monkeypatch.setattr("taskdict.images.restorer.learn_dictionary", None)
     restorer = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)
     assert restorer.n_iter_ == 12
-    again = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)  # there is nothing left to do
+    with pytest.warns(UserWarning, match="is of a finished training"):
+        again = td.ImageRestorer(6, 20, **settings).fit([CAMERA], degrade=degrade.blur)
     np.testing.assert_array_equal(again.weights_, restorer.weights_)
     for name, value in (("n_components", 21), ("lambda1", 0.5)):
         other = td.ImageRestorer(6, 20, **settings).set_params(**{name: value})
