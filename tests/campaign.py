@@ -35,6 +35,7 @@ from campaign_kinds.case import Failure, Kind, Outcome, generator
 
 KINDS = ("codes", "threads", "gradients", "times", "interrupts", "kills", "models", "images")
 SAVED_EVERY = 10.0  # seconds
+LISTED = 200  # failures in a report; all are in the state
 
 
 def kind_of(name: str) -> Kind:
@@ -173,6 +174,12 @@ def _versions() -> dict[str, str]:
     }
 
 
+def _listed(failure: dict[str, Any]) -> str:
+    what = " ".join(failure["what"].split())
+    what = what if len(what) <= 400 else f"{what[:300]} … {what[-90:]}"
+    return f"- {failure['count']} × {failure['kind']}: {what}\n  `{failure['command']}`"
+
+
 def report(state: State, workers: int) -> str:
     """Return the report in Markdown."""
     hours = sum(tally.seconds for tally in state.tallies.values()) / 3600
@@ -193,7 +200,9 @@ def report(state: State, workers: int) -> str:
     ]
     lines += ["", "## Where the worst was seen", "", *(seen or ["nothing"])]
     lines += ["", "## Failures", ""]
-    lines += [f"- {f['count']} × {f['kind']}: {f['what']}\n  `{f['command']}`" for f in state.listed] or ["none"]
+    lines += [_listed(failure) for failure in state.listed[:LISTED]] or ["none"]
+    if len(state.listed) > LISTED:
+        lines.append(f"- and {len(state.listed) - LISTED} more in {state.path.name} of the state folder")
     return "\n".join(lines) + "\n"
 
 
