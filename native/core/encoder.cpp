@@ -138,8 +138,11 @@ template <class T>
 const Precise* Encoder<T>::precise(Interrupt& interrupt) const {
     if constexpr (!is_double) {
         if (p_ > most_precise_atoms) return nullptr;
-        std::unique_lock lock(mutex_, std::defer_lock);
-        while (!lock.try_lock_for(std::chrono::milliseconds(20))) interrupt.poll();
+        std::unique_lock lock(mutex_, std::try_to_lock);
+        for (; !lock; (void)lock.try_lock()) {
+            interrupt.poll();
+            std::this_thread::sleep_for(std::chrono::milliseconds(1));
+        }
         if (!precise_) {
             atoms_precise_ = Array<double>(p_ * m_);
             std::copy_n(atoms_.data(), p_ * m_, atoms_precise_.data());

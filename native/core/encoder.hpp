@@ -165,7 +165,7 @@ class Encoder {
     Array<float> transposed_;  // the same by features, for sparse signals
     Array<float> gram_fast_memory_;
     Gram<float> gram_fast_;
-    mutable std::timed_mutex mutex_;       // of the two below for float, which are made when first needed
+    mutable std::mutex mutex_;             // of the two below for float, which are made when first needed
     mutable Array<double> atoms_precise_;  // atoms_ in double (float only)
     mutable std::unique_ptr<const Precise> precise_;
 };
