@@ -111,7 +111,7 @@ template <class T>
 void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T* factors, const T* g, T* beta, int n_threads, Interrupt& interrupt) {
     const std::vector<std::int64_t> starts = starts_of(supports);
     n_threads = worthwhile_threads(n_threads, 2e-3 * double(starts.back()));
-    in_threads((supports.rows + signal_block - 1) / signal_block, n_threads, [&](Index b) {
+    in_threads((supports.rows + signal_block - 1) / signal_block, n_threads, &interrupt, [&](Index b) {
         Scratch<T> scratch;
         solve_block(encoder, supports, starts, factors, g, beta, b * signal_block, signal_block, scratch, interrupt);
     });
@@ -128,7 +128,7 @@ void code_gradient(const Encoder<T>& encoder, const Supports& supports, const Co
     const double work = 2e-3 * double(starts.back()) + 1e-4 * double(m) * double(4 * nonzeros + 4 * n + p);
     std::mutex mutex;
     std::exception_ptr error;
-    with_team(worthwhile_threads(n_threads, work), [&](Team& team) {
+    with_team(worthwhile_threads(n_threads, work), &interrupt, [&](Team& team) {
         team.loop((n + signal_block - 1) / signal_block, [&](Index b) {
             const Index first = b * signal_block, end = std::min(n, first + signal_block);
             try {
@@ -150,6 +150,7 @@ void code_gradient(const Encoder<T>& encoder, const Supports& supports, const Co
                 }
         });
         if (error) std::rethrow_exception(error);
+        if (interrupt.stopped()) throw Interrupted{};
         // Each nonzero adds its share of a residual and of an ∇x: two rows of `both`.
         const ByAtom by_atom(supports);
         std::vector<std::int32_t> rows(2 * minus.size());

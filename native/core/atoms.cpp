@@ -48,7 +48,7 @@ void update_atoms(T* atoms, const T* A, const T* B, Index p, Index m, bool posit
 
     std::vector<std::int32_t> moved;
     std::vector<T> weights;
-    with_team(worthwhile_threads(n_threads, 4e-5 * double(p) * double(p) * double(m)), [&](Team& team) {
+    with_team(worthwhile_threads(n_threads, 4e-5 * double(p) * double(p) * double(m)), &interrupt, [&](Team& team) {
         for (Index first = 0; first < p; first += block) {
             interrupt.poll();
             const Index count = std::min(block, p - first);

@@ -221,7 +221,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
             interrupt.stop();
         }
     };
-    in_threads(std::min<Index>(n_threads, blocks), n_threads, [&](Index) { take_blocks(); });
+    in_threads(std::min<Index>(n_threads, blocks), n_threads, &interrupt, [&](Index) { take_blocks(); });
     take_blocks();  // what helpers that retired early have left
     if (cause) std::rethrow_exception(cause);
     if (interrupt.stopped()) throw Interrupted{};

@@ -20,15 +20,17 @@ class Interrupt {
 
     // Throws Interrupted if the work is to end. Cheap: call it for every signal and in every long loop.
     void poll() {
+        ask();
         if (stopped()) throw Interrupted{};
-        if (!ask_ || std::this_thread::get_id() != caller_) return;
+    }
+
+    // Asks whether the work is to end, and stops it then.
+    void ask() {
+        if (stopped() || !ask_ || std::this_thread::get_id() != caller_) return;
         const auto now = Clock::now();
         if (now - last_ < std::chrono::milliseconds(50)) return;
         last_ = now;
-        if (ask_()) {
-            stop();
-            throw Interrupted{};
-        }
+        if (ask_()) stop();
     }
 
   private:

@@ -13,7 +13,7 @@ void fill_gram(const Kernels<S>& kernels, const S* atoms, const S* packed, Index
                Interrupt& interrupt) {
     const Index block = 48;
     n_threads = worthwhile_threads(n_threads, double(p) * double(p) * double(m) * 1e-5);
-    in_threads((p + block - 1) / block, n_threads, [&](Index b) {
+    in_threads((p + block - 1) / block, n_threads, &interrupt, [&](Index b) {
         interrupt.poll();
         const Index first = b * block, count = std::min(block, p - first);
         const Index panel = first / kernels.panel_width;

@@ -21,7 +21,7 @@ void sum_outer(const Supports& supports, const T* values, const T* x, Index m, T
     const Index width = kernels.slice_width, slices = (m + width - 1) / width;
     const Index blocks = (supports.atoms + atom_block - 1) / atom_block;
     n_threads = worthwhile_threads(n_threads, 1e-4 * double(m) * double(weights.size() + 2 * std::size_t(supports.atoms)));
-    in_threads(slices * blocks, n_threads, [&](Index task) {
+    in_threads(slices * blocks, n_threads, nullptr, [&](Index task) {
         const Index at = task / blocks * width, first = task % blocks * atom_block;
         for (Index j = first; j < std::min(supports.atoms, first + atom_block); ++j) {
             const Index start = by_atom.starts[std::size_t(j)], count = by_atom.starts[std::size_t(j) + 1] - start;
@@ -37,7 +37,7 @@ void sum_outer_sparse(const Supports& supports, const T* left, const T* right, T
     const Index p = supports.atoms;
     const double per_signal = supports.rows > 0 ? double(by_atom.rows.size()) / double(supports.rows) : 0;
     n_threads = worthwhile_threads(n_threads, 1e-3 * double(by_atom.rows.size()) * per_signal + 3e-4 * double(p) * double(p));
-    in_threads((p + atom_block - 1) / atom_block, n_threads, [&](Index block) {
+    in_threads((p + atom_block - 1) / atom_block, n_threads, nullptr, [&](Index block) {
         for (Index j = block * atom_block; j < std::min(p, (block + 1) * atom_block); ++j) {
             T* const out = after + j * p;
             if (fade == 0)
@@ -58,7 +58,7 @@ void decode(const Supports& supports, const T* values, const T* atoms, Index m, 
     const auto& kernels = instruction_set().kernels<T>();
     const Index width = kernels.slice_width, block = 32;
     n_threads = worthwhile_threads(n_threads, 1e-4 * double(m) * double(supports.indptr[supports.rows] + 2 * supports.rows));
-    in_threads((supports.rows + block - 1) / block, n_threads, [&](Index b) {
+    in_threads((supports.rows + block - 1) / block, n_threads, nullptr, [&](Index b) {
         for (Index at = 0; at < m; at += width)
             for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
                 const std::int64_t start = supports.indptr[r], count = supports.indptr[r + 1] - start;
@@ -73,7 +73,7 @@ void correlate_supports(const Supports& supports, const T* atoms, const T* x, In
     const auto& kernels = instruction_set().kernels<T>();
     const Index block = 32;
     n_threads = worthwhile_threads(n_threads, 1e-4 * double(m) * double(supports.indptr[supports.rows]));
-    in_threads((supports.rows + block - 1) / block, n_threads, [&](Index b) {
+    in_threads((supports.rows + block - 1) / block, n_threads, nullptr, [&](Index b) {
         for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
             const std::int64_t start = supports.indptr[r], count = supports.indptr[r + 1] - start;
             kernels.correlate_some(atoms, m, x + r * m, supports.indices + start, Index(count), out + start);
@@ -87,7 +87,7 @@ void objectives(const Encoder<T>& encoder, const Supports& supports, const T* va
     const double unit = encoder.scale() * encoder.scale();
     const double each = double(supports.indptr[supports.rows]) / double(std::max<Index>(1, supports.rows));
     n_threads = worthwhile_threads(n_threads, double(supports.rows) * (2e-4 * double(m) + 1e-3 * each * each));
-    in_threads((supports.rows + block - 1) / block, n_threads, [&](Index b) {
+    in_threads((supports.rows + block - 1) / block, n_threads, nullptr, [&](Index b) {
         for (Index r = b * block; r < std::min(supports.rows, (b + 1) * block); ++r) {
             double explained = 0;
             for (std::int64_t i = supports.indptr[r]; i < supports.indptr[r + 1]; ++i) {

@@ -8,6 +8,7 @@
 #endif
 
 #include <atomic>
+#include <chrono>
 #include <exception>
 #include <mutex>
 #include <system_error>
@@ -107,6 +108,7 @@ class Worker {
     }
 
     void finish() { wait_while(state_, busy); }
+    bool is_busy() const { return state_.load(std::memory_order_acquire) == busy; }
 
   private:
     enum : int { idle, busy };
@@ -177,6 +179,20 @@ class Helpers {
             workers_.push_back(worker);
         }
     }
+    // Waits until all are done, and calls poll() every few milliseconds meanwhile.
+    template <class Poll>
+    void wait(Poll poll) const {
+        int turns = 0;
+        for (const Worker* const worker : workers_)
+            while (fork_generation() == generation_ && worker->is_busy()) {
+                if (turns < 4000) {
+                    wait_a_little(turns);
+                } else {
+                    std::this_thread::sleep_for(std::chrono::milliseconds(2));
+                    poll();
+                }
+            }
+    }
     ~Helpers() {
         if (fork_generation() != generation_) return;
         if (!workers_.empty()) {
@@ -202,7 +218,7 @@ bool should_retire() {
     return helper_of > 0 && at_work.load() > helper_of;
 }
 
-void in_threads(Index count, int n_threads, const std::function<void(Index)>& body) {
+void in_threads(Index count, int n_threads, Interrupt* interrupt, const std::function<void(Index)>& body) {
     std::atomic<Index> next = 0;
     std::mutex mutex;
     std::exception_ptr error, callers_error;
@@ -222,7 +238,8 @@ void in_threads(Index count, int n_threads, const std::function<void(Index)>& bo
         const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, help);
         try {
             work([] { return false; });  // the caller stays to the end, also if it is a helper of another call
-        } catch (...) {                  // without the lock: in a forked child, a helper that is not there may hold it
+            if (interrupt) helpers.wait([&] { interrupt->poll(); });
+        } catch (...) {  // without the lock: in a forked child, a helper that is not there may hold it
             next.store(count);
             callers_error = std::current_exception();
         }
@@ -248,11 +265,14 @@ void Team::loop(Index count, const std::function<void(Index)>& task) {
     ticket_.store(std::uint64_t(count) << 32, std::memory_order_release);
     while (take()) {
     }
-    for (int turns = 0; done_.load(std::memory_order_acquire) < count;) wait_a_little(turns);
+    for (int turns = 0; done_.load(std::memory_order_acquire) < count;) {
+        wait_a_little(turns);
+        if (interrupt_ && turns % 4096 == 0) interrupt_->ask();
+    }
 }
 
-void with_team(int n_threads, const std::function<void(Team&)>& body) {
-    Team team;
+void with_team(int n_threads, Interrupt* interrupt, const std::function<void(Team&)>& body) {
+    Team team(interrupt);
     std::atomic<bool> ended = false;
     const std::function<void()> help = [&] {
         for (int turns = 0; !ended.load(std::memory_order_acquire) && !should_retire();)

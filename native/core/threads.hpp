@@ -6,6 +6,7 @@
 #include <atomic>
 #include <functional>
 
+#include "interrupt.hpp"
 #include "types.hpp"
 
 namespace taskdict {
@@ -23,12 +24,16 @@ bool should_retire();
 // without its helpers, and cannot be finished there.
 int fork_generation();
 
-// Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them.
-void in_threads(Index count, int n_threads, const std::function<void(Index)>& body);
+// Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them. With `interrupt` (or null), the caller polls
+// it also while it waits for the others, which stop if they poll it too.
+void in_threads(Index count, int n_threads, Interrupt* interrupt, const std::function<void(Index)>& body);
 
 // Many short loops one after another: the helpers stay for all of them, and what they do not take is left to the caller.
 class Team {
   public:
+    // With `interrupt`, the caller asks also while it waits whether to stop; tasks that poll then end early.
+    explicit Team(Interrupt* interrupt) : interrupt_(interrupt) {}
+
     // Runs task(i) for 0 ≤ i < count; only the thread that made the team calls this. Tasks must not throw.
     void loop(Index count, const std::function<void(Index)>& task);
 
@@ -39,9 +44,10 @@ class Team {
     const std::function<void(Index)>* task_ = nullptr;
     std::atomic<std::uint64_t> ticket_ = 0;
     std::atomic<Index> done_ = 0;
+    Interrupt* interrupt_;
 };
 
 // Runs body(team) on the caller's thread, with up to n_threads − 1 helpers in the team.
-void with_team(int n_threads, const std::function<void(Team&)>& body);
+void with_team(int n_threads, Interrupt* interrupt, const std::function<void(Team&)>& body);
 
 }  // namespace taskdict

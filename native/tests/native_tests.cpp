@@ -167,7 +167,7 @@ void test_learning(Index p, Index m, Index n) {
 void test_team() {
     for (int repeat = 0; repeat < 20; ++repeat) {
         std::vector<int> counts(100);
-        with_team(4, [&](Team& team) {
+        with_team(4, nullptr, [&](Team& team) {
             for (Index loop = 0; loop < 200; ++loop) team.loop(loop % 7, [&](Index i) { ++counts[std::size_t(loop % 50 + i)]; });
         });
         int total = 0;
