@@ -25,10 +25,11 @@ class Status(enum.IntEnum):
     CONVERGED = 0
     """By the fast path, with a certificate."""
     EXACT = 1
-    """By the slower exact path (ties, dependent atoms, extreme scales), with a certificate."""
+    """By slower paths in wider arithmetic (ties, nearly dependent atoms, extreme scales), with a certificate."""
     INEXACT = 2
-    """The code violates the optimality conditions by more than the tolerance, since its coefficients, rounded to the
-    dtype, cannot do better. Seen only for problems that the dtype cannot represent."""
+    """The code is not known to satisfy the optimality conditions to the tolerance: its coefficients, rounded to the
+    dtype, cannot do better, or entries over hundreds of magnitudes leave no digits to certify it. Seen only for
+    problems that the dtype cannot represent."""
 
 
 @dataclass(frozen=True)
@@ -145,8 +146,8 @@ def sparse_encode(
     positive : bool, default=False
         Whether to require non-negative codes.
     method : {"auto", "active-set", "homotopy"}, default="auto"
-        "active-set" adds several atoms per pass and is the fastest, "homotopy" follows the path of solutions as LARS
-        does. Both are exact. "auto" is "active-set".
+        "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions as
+        LARS does. Both are exact, and each hands over to the other where that takes less work. "auto" is "active-set".
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     return_report : bool, default=False
