@@ -148,6 +148,8 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
     const bool free_signs = lambda1 == 0 && !positive;
     const T tolerance = settings.violation * scale;
     const T* rho = c;
+    for (Index i = w.size - 1; i >= 0 && !free_signs; --i)  // the homotopy may leave such
+        if (!(w.alpha[i] * w.sign[i] > 0)) support.drop(i);
     if (settings.measure || w.size > 0) {
         top = update_rho(support, c, positive, settings);
         rho = w.rho;

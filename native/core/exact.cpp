@@ -348,69 +348,73 @@ Certificate certify(const Problem<T>& problem, const std::int32_t* atoms, const 
     return scale > 0 ? Certificate{double(worst / scale), double(bound / scale)} : Certificate{};
 }
 
-// M ≈ L Lᵀ with L of k × r, by a Cholesky factorisation that takes the largest pivot first and ends when only rounding is left. Then
-// M⁺ = L (LᵀL)⁻¹ (LᵀL)⁻¹ Lᵀ.
+// M ≈ L Lᵀ with L of k × r, by a Cholesky factorisation that takes the largest pivot first and ends when only rounding is left. If that
+// is before the last, M⁺ = L (LᵀL)⁻¹ (LᵀL)⁻¹ Lᵀ.
 template <class T>
 std::vector<T> solve_least_norm(const Problem<T>& problem, const std::int32_t* atoms, Index k, const T* g, Interrupt& interrupt) {
     using W = Wide<T>;
+    using Vector = std::vector<W>;
     // Products are exact up to the wider rounding, but atoms that should be dependent are so only up to that of T.
     const W epsilon = std::numeric_limits<T>::epsilon();
-    const W negligible = W(100 * k) * std::max(epsilon * epsilon, std::numeric_limits<W>::epsilon());
-    const auto atom_at = [&](Index i) { return problem.atoms + atoms[i] * problem.m; };
-    std::vector<W> matrix(std::size_t(k * k)), left(static_cast<std::size_t>(k));  // `left`: what is left of the diagonal
-    Cholesky<W> whole;
-    bool definite = true;
-    for (Index i = 0; i < k; ++i) {
+    const W negligible = W(100 * (k + problem.m)) * std::max(epsilon * epsilon, std::numeric_limits<W>::epsilon());
+    const auto size = static_cast<std::size_t>(k);
+    std::vector<Vector> matrix(size), rows(size);  // of M and of L
+    Vector left(size);                             // what is left of the diagonal, −1 for those taken
+    for (std::size_t i = 0; i < size; ++i) {
         interrupt.poll();
-        W* const row = matrix.data() + i * k;
-        for (Index j = 0; j <= i; ++j) row[j] = matrix[std::size_t(j * k + i)] = dot<W>(atom_at(i), atom_at(j), problem.m);
-        row[i] += W(problem.lambda2);
-        left[std::size_t(i)] = row[i];
-        definite = definite && whole.append(row, row[i]) && whole.pivot(i) > negligible * row[i];
-    }
-    if (definite) {
-        std::vector<W> beta(g, g + k);
-        whole.solve(beta.data());
-        return std::vector<T>(beta.begin(), beta.end());
+        matrix[i].resize(size);
+        for (std::size_t j = 0; j <= i; ++j)
+            matrix[i][j] = matrix[j][i] = dot<W>(problem.atoms + atoms[i] * problem.m, problem.atoms + atoms[j] * problem.m, problem.m);
+        left[i] = matrix[i][i] + W(problem.lambda2);
     }
     const W largest = *std::max_element(left.begin(), left.end());
-    std::vector<std::vector<W>> rows(static_cast<std::size_t>(k));  // of L
-    for (Index step = 0; step < k; ++step) {
+    std::vector<std::size_t> order;  // of the pivots
+    while (order.size() < size) {
         interrupt.poll();
-        const auto pivot = std::max_element(left.begin(), left.end()) - left.begin();
-        if (!(left[std::size_t(pivot)] > negligible * largest)) break;
-        const std::vector<W> row = rows[std::size_t(pivot)];
-        const W length = std::sqrt(left[std::size_t(pivot)]);
-        for (Index i = 0; i < k; ++i) {
-            W value = length;
-            if (i != pivot) {
-                const bool taken = left[std::size_t(i)] < 0;  // its row of L has ended
-                value = taken ? W(0) : (matrix[std::size_t(i * k + pivot)] - dot<W>(rows[std::size_t(i)].data(), row)) / length;
+        const auto pivot = static_cast<std::size_t>(std::max_element(left.begin(), left.end()) - left.begin());
+        if (!(left[pivot] > negligible * largest)) break;
+        const Vector row = rows[pivot];
+        const W length = std::sqrt(left[pivot]);
+        left[pivot] = -1;
+        for (std::size_t i = 0; i < size; ++i) {
+            W value = i == pivot ? length : W(0);
+            if (left[i] >= 0) {
+                value = (matrix[i][pivot] - dot<W>(rows[i].data(), row)) / length;
+                left[i] = std::max(W(0), left[i] - value * value);
             }
-            rows[std::size_t(i)].push_back(value);
-            left[std::size_t(i)] = left[std::size_t(i)] < 0 ? W(-1) : std::max(W(0), left[std::size_t(i)] - value * value);
+            rows[i].push_back(value);
         }
-        left[std::size_t(pivot)] = -1;
+        order.push_back(pivot);
     }
-    const auto rank = rows[0].size();
-    std::vector<std::vector<W>> columns(rank, std::vector<W>(std::size_t(k)));
-    std::vector<W> along(rank), column;
-    for (std::size_t r = 0; r < rank; ++r)
-        for (std::size_t i = 0; i < rows.size(); ++i) columns[r][i] = rows[i][r];
+    const std::size_t rank = order.size();
+    std::vector<T> beta(size, T(0));
+    Vector along(rank);
+    if (rank == size) {
+        for (std::size_t r = 0; r < rank; ++r)
+            along[r] = (W(g[order[r]]) - dot<W>(rows[order[r]].data(), along.data(), Index(r))) / rows[order[r]][r];
+        for (std::size_t r = rank; r-- > 0;) {
+            const Vector& row = rows[order[r]];
+            along[r] /= row[r];
+            for (std::size_t q = 0; q < r; ++q) along[q] -= row[q] * along[r];
+            beta[order[r]] = T(along[r]);
+        }
+        return beta;
+    }
+    std::vector<Vector> columns(rank, Vector(size));
     Cholesky<W> factor;
+    Vector products;
     for (std::size_t r = 0; r < rank; ++r) {
         interrupt.poll();
-        const W* mine = columns[r].data();
-        column.resize(r);
-        for (std::size_t q = 0; q < r; ++q) column[q] = dot<W>(mine, columns[q].data(), k);
-        if (!factor.append(column.data(), dot<W>(mine, mine, k))) break;  // only by rounding: `negligible` forbids it
-        along[r] = dot<W>(mine, g, k);
+        for (std::size_t i = 0; i < size; ++i) columns[r][i] = rows[i][r];
+        products.clear();
+        for (std::size_t q = 0; q <= r; ++q) products.push_back(dot<W>(columns[r].data(), columns[q]));
+        if (!factor.append(products.data(), products.back())) break;  // only by rounding: `negligible` forbids it
+        along[r] = dot<W>(columns[r].data(), g, k);
     }
     along.resize(std::size_t(factor.size()));
     factor.solve(along.data());
     factor.solve(along.data());
-    std::vector<T> beta(std::size_t(k), T(0));
-    for (Index i = 0; i < k; ++i) beta[std::size_t(i)] = T(dot<W>(rows[std::size_t(i)].data(), along));
+    for (std::size_t i = 0; i < size; ++i) beta[i] = T(dot<W>(rows[i].data(), along));
     return beta;
 }
 

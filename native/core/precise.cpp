@@ -98,19 +98,6 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         result.context = &context;
         return result;
     };
-    Result result;
-    for (const Method method : {first, first == Method::homotopy ? Method::active_set : Method::homotopy}) {
-        room.clear();
-        const Solution<double> solution = run(method, room, gram_, c, extremes, scale, target.lambda1, target.positive, settings(method));
-        result.steps += solution.steps;
-        if (solution.kkt > promise) continue;
-        double l1 = 0;
-        for (Index i = 0; i < room.view.size; ++i) l1 += std::fabs(room.view.alpha[i]);
-        result.certificate = {solution.kkt, scale > 0 ? bounds_.rounding(0x1p-53, target.norm, l1, room.view.size) / scale : 0.0};
-        result.solved = result.certificate.worst() <= promise;
-        if (result.solved) return result;
-        break;  // the support is as good as M and c can tell
-    }
     Settings<double> accurate = settings(Method::active_set);
     accurate.dependence = 1e-13;  // an inverse that is off by a tenth still leads to the solution
     accurate.measure = [](void* pointer, Workspace<double>& w) {
@@ -119,14 +106,33 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         bound = precise.measure(target, w.atoms, w.alpha, w.size, scratch);
         std::copy_n(scratch.rho.data(), precise.gram_.stride, w.rho);
     };
-    // ‖c‖∞ has to be accurate as well.
-    (void)measure(target, nullptr, nullptr, 0, scratch);
-    const double top = kernels.extremes(scratch.rho.data(), gram_.stride).magnitude, exact_scale = std::max(target.lambda1, top);
-    const Solution<double> solution = run(Method::active_set, room, gram_, c, extremes, exact_scale, target.lambda1, target.positive, accurate);
-    result.accurate = true;
-    result.steps += solution.steps;
-    result.certificate = {solution.kkt, exact_scale > 0 ? context.bound / exact_scale : 0.0};
-    result.solved = result.certificate.worst() <= promise;
+    double exact_scale = -1;  // max(λ1, ‖c‖∞) to the last digit
+
+    Result result;
+    const Method other = first == Method::homotopy ? Method::active_set : Method::homotopy;
+    for (const Method method : {first, other}) {
+        room.clear();
+        Solution<double> solution = run(method, room, gram_, c, extremes, scale, target.lambda1, target.positive, settings(method));
+        result.steps += solution.steps;
+        const auto certified = [&](double bound, double size) {
+            result.certificate = {solution.kkt, size > 0 ? bound / size : 0.0};
+            return result.solved = result.certificate.worst() <= promise;
+        };
+        double l1 = 0;
+        for (Index i = 0; i < room.view.size; ++i) l1 += std::fabs(room.view.alpha[i]);
+        if (certified(bounds_.rounding(0x1p-53, target.norm, l1, room.view.size), scale)) return result;
+        if (solution.outcome != Outcome::solved && method == first) continue;
+        if (exact_scale < 0) {
+            (void)measure(target, nullptr, nullptr, 0, scratch);
+            exact_scale = std::max(target.lambda1, kernels.extremes(scratch.rho.data(), gram_.stride).magnitude);
+        }
+        room.view.passes = 0;
+        room.view.previous = -1;
+        solution = run(Method::active_set, room, gram_, c, extremes, exact_scale, target.lambda1, target.positive, accurate);
+        result.steps += solution.steps;
+        result.accurate = true;
+        if (certified(context.bound, exact_scale)) return result;
+    }
     return result;
 }
 

@@ -146,8 +146,8 @@ def sparse_encode(
     positive : bool, default=False
         Whether to require non-negative codes.
     method : {"auto", "active-set", "homotopy"}, default="auto"
-        "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions as
-        LARS does. Both are exact, and each hands over to the other where that takes less work. "auto" is "active-set".
+        "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
+        as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set".
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     return_report : bool, default=False

@@ -156,6 +156,9 @@ def _check_gradient(
     size_x = np.abs(B) @ np.abs(wide) + sizes / 4
     size_D = np.abs(B).T @ sizes + np.abs(A).T @ size_x
     largest = np.finfo(D.dtype).max / 1e3
+    if 0 < _norm(X) < np.finfo(D.dtype).tiny * 1e6:  # residuals below what the dtype can hold, times a β of any size
+        outcome.counts["gradients of denormal signals, not judged"] += 1
+        return ""
     for name, found, expected, size in (("x", in_x, expected_x, size_x), ("D", in_D, expected_D, size_D)):
         if _norm(size) > largest:
             outcome.counts["gradients beyond the dtype"] += 1

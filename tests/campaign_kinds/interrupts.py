@@ -136,7 +136,8 @@ WORK = {
 }
 
 SCRIPT = """
-import sys, time
+import signal, sys, time
+signal.signal(signal.SIGINT, signal.default_int_handler)  # shells let what they start in the background ignore it
 import numpy as np
 import taskdict as td
 

@@ -173,12 +173,19 @@ class NpyFile:
         self._read(_bytes(found), self._start)
         return np.asarray(found, dtype)
 
-    def __getitem__(self, rows: NDArray[np.int64]) -> NDArray[Any]:
+    def __getitem__(self, rows: NDArray[np.int64] | slice) -> NDArray[Any]:
         """Return these rows; raises ValueError if the file has been cut."""
         if self._map is not None:
             if os.fstat(self._file).st_size < self._end:
                 raise self._cut()
             return np.asarray(self._map[rows])
+        if isinstance(rows, slice):
+            start, stop, step = rows.indices(len(self))
+            if step != 1:
+                return self[np.arange(start, stop, step)]
+            found = np.empty((max(0, stop - start), *self.shape[1:]), self.dtype)
+            self._read(_bytes(found), self._start + start * self._row_bytes)
+            return found
         found = np.empty((len(rows), *self.shape[1:]), self.dtype)
         room = _bytes(found)
         for k, row in enumerate(rows.tolist()):
