@@ -29,7 +29,7 @@ def test_demo(tmp_path):
     [
         (
             ["demo", "--output", "nowhere/atoms.png"],
-            "'nowhere/atoms.png' must be the name of a file in a folder that exists",
+            "must be the name of a file in a folder that exists, got 'nowhere/atoms.png'",
         ),
         (["demo", "--output", "atoms.gif"], "--output must be the name of a .png file"),
         (["demo", "--seed", "-1"], "--seed must be at least 0"),

@@ -272,7 +272,8 @@ def test_small_penalties_on_large_dictionaries(dtype, ratio, kind):
     lambda1 = ratio * float(np.abs(X @ D.T).max(axis=1).min())
     codes, report = td.sparse_encode(X, D, lambda1=lambda1, return_report=True)
     assert_exact(X, D, codes, report, lambda1, 0.0, False)
-    assert np.diff(codes.indptr).max() <= m + 5
+    if ratio > 0:  # with λ1 = 0, any solution of the least squares will do
+        assert np.diff(codes.indptr).max() <= m + 5
 
 
 @pytest.mark.parametrize("m", [6000, 10**6])

@@ -57,7 +57,9 @@ def counting(run, checkpoint, n_threads, report):
     starts.write_text(str(int(starts.read_text()) + 1) if starts.exists() else "1")
     while count < 100:
         count += 1
-        checkpoint.write_text(str(count))
+        part = checkpoint.with_name(f"{checkpoint.name}.part")  # at once or not at all: a kill may come between
+        part.write_text(str(count))
+        part.replace(checkpoint)
         report(count, 100)
         time.sleep(0.05)
     return {"starts": int(starts.read_text())}

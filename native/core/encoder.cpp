@@ -126,7 +126,7 @@ Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scr
         if (code.kkt * scale + rounding <= promise) return code;
         if (scratch.wide.size() == 0) scratch.wide = Array<double>(round_up(m_, 8));
         const double violation = isa_.check_doubtful(w, gram_fast_, atoms_.data(), m_, x, lambda1, lambda2_, positive, rounding, scratch.wide.data());
-        const double left = 1e-16 * double(m_ / 2 + code.size + 16) * (norm + l1 * bounds_.atom) * bounds_.atom + 1e-16 * lambda2_ * l1;
+        const double left = 1.2e-16 * double(m_ / 2 + code.size + 16) * (norm + l1 * bounds_.atom) * bounds_.atom + 1.2e-16 * lambda2_ * l1;
         code.kkt = violation / scale;
         if (violation + left <= promise) return code;
     }

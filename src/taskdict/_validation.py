@@ -121,8 +121,8 @@ def check_labels(y: Any, name: str = "y") -> NDArray[Any]:
         for label in labels.flat:
             if not isinstance(label, str):
                 raise TypeError(
-                    f"{name} must hold numbers or strings, got dtype object with {label!r} in it: convert it with "
-                    "astype(int) or astype(str)."
+                    f"Unknown label type: {name} must hold numbers or strings, got dtype object with {label!r} in it: "
+                    "convert it with astype(int) or astype(str)."
                 )
     _check_finite(labels, name)
     return labels

@@ -134,7 +134,7 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     from taskdict.images.files import read_picture
     from taskdict.images.refinement import refinement_checkpoint
 
-    check_file(options.model, force=options.force)
+    check_file(options.model, force=options.force, name="model")
     if (options.kind is None) == (options.damaged is None):
         raise ValueError("give either --kind, for what damages pictures, or --damaged, a folder with damaged ones.")
     paths = [path for given in options.clean for path in pictures_in(given)]

@@ -37,7 +37,7 @@ def run_predict(options: argparse.Namespace) -> None:
     import taskdict as td
 
     if options.output is not None:
-        check_output(options.output, force=options.force)
+        check_output(options.output, force=options.force, name="--output")
     model = td.load(options.model)
     if not hasattr(model, "predict"):
         raise TypeError(f"{str(options.model)!r} holds a {type(model).__name__}, which predicts nothing.")

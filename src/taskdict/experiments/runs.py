@@ -18,6 +18,7 @@ import secrets
 import sys
 import time
 import traceback
+import warnings
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass, field
 from functools import partial
@@ -161,7 +162,9 @@ def do(work: Work, run: Run, folder: Path, n_threads: int, report: Report) -> No
             write_text(clock, f"{before + last - begin:.1f}")
             report(done, total)
 
-    result = work(run, checkpoint, n_threads, remember)
+    with warnings.catch_warnings():  # a break may come after the last batch: that nothing was left to learn is no news
+        warnings.filterwarnings("ignore", message="checkpoint .* is of a finished training")
+        result = work(run, checkpoint, n_threads, remember)
     seconds = round(before + time.monotonic() - begin, 1)
     write_json(_path(folder, run), {"settings": run.settings, **result, "seconds": seconds, "threads": n_threads})
     for path in checkpoint.parent.glob(f"{checkpoint.name}*"):
