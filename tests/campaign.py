@@ -186,12 +186,17 @@ def report(state: State, workers: int) -> str:
     lines = ["# Campaign", "", "| setting | value |", "|---|---|", f"| seed | {state.seed} |"]
     lines.append(f"| duration | {state.minutes:.1f} minutes with {workers} workers, {hours:.2f} worker hours |")
     lines += [f"| {name} | {value} |" for name, value in _versions().items()]
-    lines += ["", "| kind | cases | tried | failed | worst seen | also counted |", "|---|---|---|---|---|---|"]
+    lines += [
+        "",
+        "| kind | cases | tried | failed | promised | worst seen | also counted |",
+        "|---|---|---|---|---|---|---|",
+    ]
     for name, tally in state.tallies.items():
         worst = "; ".join(f"{quantity} {value:.3g}" for quantity, (value, _) in sorted(tally.worst.items()))
         counts = "; ".join(f"{what}: {count:,}" for what, count in sorted(tally.counts.items()) if count)
-        unit = kind_of(name).unit
-        lines.append(f"| {name} | {tally.cases:,} | {tally.tried:,} {unit} | {tally.failed:,} | {worst} | {counts} |")
+        kind = kind_of(name)
+        tried = f"{tally.tried:,} {kind.unit}"
+        lines.append(f"| {name} | {tally.cases:,} | {tried} | {tally.failed:,} | {kind.promise} | {worst} | {counts} |")
     seen = [
         f"- {name}, {quantity} {value:.3g}: {where}"
         for name, tally in state.tallies.items()
@@ -383,17 +388,23 @@ def main(arguments: list[str] | None = None) -> int:
         return _show(again(given))
     if options.minutes is None:
         _parser().error("--minutes is needed")
+    if options.state.exists() and not options.state.is_dir():
+        _parser().error(f"--state must be a folder, or one to make, got {str(options.state)!r}")
     state = State(options.state, options.seed)
     campaign = Campaign(state, options.only, options.workers)
+    stopped = False
     try:
         campaign.run(options.minutes)
     except KeyboardInterrupt:
-        print("stopped", file=sys.stderr)
+        stopped = True
+        print(f"stopped: the same command with --state {options.state} resumes", file=sys.stderr)
     text = report(state, options.workers)
     place = options.report or options.state / "report.md"
     place.write_text(text)
     print(text)
-    return 1 if any(tally.failed for tally in state.tallies.values()) else 0
+    if any(tally.failed for tally in state.tallies.values()):
+        return 1
+    return 130 if stopped else 0
 
 
 if __name__ == "__main__":

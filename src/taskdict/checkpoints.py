@@ -85,4 +85,4 @@ class Checkpoint:
         return None
 
     def _warn(self, text: str) -> None:
-        warnings.warn(f"checkpoint {os.fspath(self._path)!r} {text}", RuntimeWarning, stacklevel=6)
+        warnings.warn(f"checkpoint {os.fspath(self._path)!r} {text}", RuntimeWarning, stacklevel=7)

@@ -52,6 +52,8 @@ class Kind:
     """Of the time."""
     limit: float
     """Seconds after which a case counts as hung."""
+    promise: str
+    """What a case must keep to."""
     again: Callable[[dict[str, Any]], Outcome] | None = None
     """Repeats one input of a search, whose course depends on measured times."""
 

@@ -94,6 +94,6 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("codes", "signals", run, share=0.55, limit=240, again=again)
+KIND = Kind("codes", "signals", run, share=0.55, limit=240, promise="kkt 1e-10 (float64), 1e-4 (float32)", again=again)
 
 __all__ = ["KIND", "PROMISE"]

@@ -172,4 +172,4 @@ def _check_gradient(
     return ""
 
 
-KIND = Kind("gradients", "active sets", run, share=0.08, limit=240)
+KIND = Kind("gradients", "active sets", run, share=0.08, limit=240, promise="residual 1e-13 (float64), 1e-5 (float32)")

@@ -98,7 +98,7 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("images", "files", run, share=0.08, limit=1200, again=again)
+KIND = Kind("images", "files", run, share=0.08, limit=1200, promise="the promised errors, 1000 MB", again=again)
 
 if __name__ == "__main__":
     read_all(read, Path(sys.argv[1]))

@@ -214,4 +214,4 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("interrupts", "signals sent", run, share=0.1, limit=240, again=again)
+KIND = Kind("interrupts", "signals sent", run, share=0.1, limit=240, promise="1 s", again=again)

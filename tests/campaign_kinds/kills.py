@@ -101,4 +101,4 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("kills", "kills", run, share=0.15, limit=400, again=again)
+KIND = Kind("kills", "kills", run, share=0.15, limit=400, promise="same bits", again=again)

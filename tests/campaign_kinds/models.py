@@ -73,7 +73,7 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("models", "files", run, share=0.18, limit=1200, again=again)
+KIND = Kind("models", "files", run, share=0.18, limit=1200, promise="the promised errors, 1000 MB", again=again)
 
 if __name__ == "__main__":
     read_all(read, Path(sys.argv[1]))

@@ -52,4 +52,4 @@ def run(rng: np.random.Generator) -> Outcome:
     return outcome
 
 
-KIND = Kind("threads", "signals", run, share=0.1, limit=240)
+KIND = Kind("threads", "signals", run, share=0.1, limit=240, promise="same bits")

@@ -18,7 +18,7 @@ def warn_finished(n_iter: int, max_iter: Any, remedy: str) -> None:
         f"warm_start=True resumes a training that is complete after {n_iter} batches (max_iter={max_iter}): nothing "
         f"was learned now. To learn more, {remedy}.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 

@@ -246,7 +246,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 warnings.warn(
                     f"the codes of all signals are zero: lambda1={lambda1:.3g} is too large for them.",
                     UserWarning,
-                    stacklevel=4,
+                    stacklevel=5,
                 )
             trainer.start(starts)
         except DivergedError as error:
@@ -381,7 +381,13 @@ class TaskLearner(LearnerMixin, TaskModel):
     def _read_checkpoint(self) -> Training:
         """Return what the file at `checkpoint` has, if it is of a model like this one."""
         path = os.fspath(self.checkpoint)
-        arrays, document = storage.read(path)
+        try:
+            arrays, document = storage.read(path)
+        except storage.ModelFileError as error:
+            raise storage.ModelFileError(
+                f"checkpoint must be the path of a file that an earlier fit has written, or of none: {error} Give "
+                "another path, or remove the file."
+            ) from None
         mine = type(self).__name__
         if document.get("class") != mine:
             raise ValueError(
@@ -456,7 +462,7 @@ class TaskLearner(LearnerMixin, TaskModel):
                 "parameters: its model is the result, and nothing was learned now. To train again, remove the file or "
                 "give another path.",
                 UserWarning,
-                stacklevel=4,
+                stacklevel=5,
             )
 
 

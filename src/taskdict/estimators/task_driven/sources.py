@@ -282,7 +282,7 @@ def warn_unlabelled(count: int) -> None:
         f"y has {count} unlabelled signals (-1), but mu is 0: they are not used. With mu > 0 the dictionary learns "
         "from them too.",
         UserWarning,
-        stacklevel=5,
+        stacklevel=6,
     )
 
 
