@@ -212,7 +212,7 @@ def state(tmp_path):
 
 
 def test_failures_are_counted_listed_and_stored(state, monkeypatch):
-    monkeypatch.setattr("campaign.kind_of", lambda name: Kind(name, "cases", _crash, 1.0, 10.0))
+    monkeypatch.setattr("campaign.kind_of", lambda name: Kind(name, "cases", _crash, 1.0, 10.0, "nothing"))
     failed = 0
     for number in range(20):
         outcome = run_case("codes", 7, number)
