@@ -66,6 +66,7 @@ void without_gil(Body body) {
         Interrupt interrupt([generation = fork_generation()] { return user_interrupts(generation); });
         body(interrupt);
     } catch (const Interrupted&) {
+        if (!PyErr_Occurred()) PyErr_SetString(PyExc_RuntimeError, "a call of taskdict was stopped, but nobody has said why: please report this.");
         nb::raise_python_error();
     } catch (const BadSignal& bad) {
         nb::object error = nb::module_::import_("taskdict._native").attr("BadSignalError")(bad.row);

@@ -144,6 +144,16 @@ def test_links_to_nothing_and_devices_are_no_outputs(command, saved, tmp_path, c
     assert sorted(file.name for file in tmp_path.iterdir()) == ["a.png", "pipe.png", "trap.png"]
 
 
+@pytest.mark.parametrize("suffix", [".training", ".training.refine"])
+def test_a_trap_at_the_name_of_a_training_is_refused(suffix, tmp_path, capsys):
+    Image.fromarray(np.zeros((20, 20), np.uint8)).save(tmp_path / "a.png")
+    os.symlink(tmp_path / "elsewhere", tmp_path / f"m{suffix}")
+    arguments = [str(tmp_path / "m"), str(tmp_path / "a.png"), "--kind", "noise", "--iterations", "3"]
+    assert cli.main(["train-restorer", *arguments]) == 1
+    assert "a link to a file that is not there" in capsys.readouterr().err
+    assert not (tmp_path / "elsewhere").exists()
+
+
 def test_names_of_files_are_escaped(tmp_path, capsys):
     name = tmp_path / "a\x1b[31m\u202e.png"
     assert cli.main(["degrade", str(name), str(tmp_path / "b.png"), "--kind", "blur"]) == 1

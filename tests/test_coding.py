@@ -221,6 +221,38 @@ def test_whole_numbers_orthogonal_to_all_atoms_are_certified():
     assert report.status[0] != td.Status.INEXACT
 
 
+def test_a_bad_signal_is_named_whatever_the_threads_do():
+    """Also where the caller is done and waits for the thread that has found it."""
+    X, D = random_problem(300, 12, 16)
+    X[0, 0] = np.nan
+    for _ in range(50):
+        with pytest.raises(ValueError, match="row 0 contains NaN"):
+            td.sparse_encode(X, D, lambda1=0.1, n_threads=2)
+
+
+@pytest.mark.parametrize(
+    ("x", "atoms", "lambda1", "lambda2", "expected"),
+    [
+        ([0, 1e-10, 1e150], [[1e150, 0, 0], [0, 1e-150, 0]], 0.5e-160, 0.0, [0, 5e139]),
+        ([0, 1e-10, 1e150], [[1e150, 0, 0], [0, 1e-150, 0]], 0.0, 0.0, [0, 1e140]),
+        ([0, 1], [[1e150, 0], [0, 1e-20]], 0.0, 1e-20, [0, 1]),
+    ],
+)
+def test_products_and_penalties_too_small_after_scaling(x, atoms, lambda1, lambda2, expected):
+    codes, report = td.sparse_encode([x], atoms, lambda1=lambda1, lambda2=lambda2, return_report=True)
+    np.testing.assert_allclose(codes.toarray()[0], expected, rtol=1e-12)
+    assert report.status[0] == td.Status.EXACT
+
+
+def test_least_squares_of_signals_orthogonal_to_all_atoms():
+    """Rounding must not be taken for a signal: the code is zero, and marked unless the products are exactly zero."""
+    rng = np.random.default_rng(0)
+    for _ in range(20):
+        half, A = rng.standard_normal(13), rng.standard_normal((3, 13))
+        X, D = np.concatenate([half, half])[None], np.concatenate([A, -A], axis=1)
+        assert td.sparse_encode(X, D, lambda1=0.0).nnz == 0
+
+
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("positive", [False, True])
 def test_lambda1_just_below_its_largest_value(dtype, positive):

@@ -157,7 +157,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
     for (; w.passes < settings.max_steps; ++w.passes) {
         const T off = measure_residual(w, rho, lambda1);
         const T violation = top - lambda1;
-        const T worst = violation > off ? violation : off, kkt = scale > 0 && worst > 0 ? worst / scale : T(0);
+        const T worst = violation > off ? violation : off, kkt = worst > 0 ? (scale > 0 ? worst / scale : T(1e30)) : T(0);
         if (violation <= tolerance && off <= tolerance) {
             if (rho == c)  // others read w.rho
                 for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];

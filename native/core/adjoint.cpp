@@ -115,6 +115,7 @@ void solve_adjoint(const Encoder<T>& encoder, const Supports& supports, const T*
         Scratch<T> scratch;
         solve_block(encoder, supports, starts, factors, g, beta, b * signal_block, signal_block, scratch, interrupt);
     });
+    interrupt.poll();
 }
 
 template <class T>

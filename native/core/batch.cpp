@@ -36,7 +36,8 @@ void load_block(const Encoder<T>& encoder, const DenseSignals<T>& signals, Index
     for (Index r = 0; r < rows; ++r) {
         const T* x = signals.data + (first + r) * signals.row_step;
         Loaded& loaded = block.loaded[std::size_t(r)];
-        loaded = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr);
+        loaded = load_scaled(x, signals.column_step, m, block.x.data() + r * m, sizeof(T) == 8 ? block.narrow.data() + r * m : nullptr,
+                             encoder.scales_signals());
         if (!loaded.finite) throw BadSignal{first + r};
     }
     encoder.correlate(block.fast(), rows, block.c.data());
@@ -52,7 +53,7 @@ void load_block(const Encoder<T>& encoder, const SparseSignals<T>& signals, Inde
         const std::int32_t* indices = signals.indices + start;
         scaled.resize(std::size_t(count));
         Loaded& loaded = block.loaded[std::size_t(r)];
-        loaded = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr));
+        loaded = load_scaled(signals.values + start, 1, Index(count), scaled.data(), static_cast<float*>(nullptr), encoder.scales_signals());
         if (!loaded.finite) throw BadSignal{first + r};
         T* x = block.x.data() + r * m;
         std::fill_n(x, m, T(0));

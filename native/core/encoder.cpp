@@ -21,7 +21,8 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     const Loaded loaded = load_scaled(atoms, 1, p * m, atoms_.data(), atoms_fast_.data());
     scale_ = loaded.scale;
     lambda2_ = parameters.lambda2 / scale_ / scale_;
-    if (loaded.wide || lambda2_ > 1e30) {
+    const auto vanishes = [](double penalty, double scaled) { return penalty != 0 && scaled < smallest; };
+    if (loaded.wide || lambda2_ > 1e30 || vanishes(parameters.lambda2, lambda2_) || vanishes(parameters.lambda1, parameters.lambda1 / scale_)) {
         only_exact_ = true;
         scale_ = 1;
         lambda2_ = parameters.lambda2;
@@ -72,6 +73,7 @@ Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scr
     const double lambda1 = parameters_.lambda1 / scale_ / loaded.scale, norm = loaded.norm;
     const bool positive = parameters_.positive;
     scratch.source = Scratch::Source::fast;
+    scratch.rounded_penalty = lambda1 * loaded.scale * scale_ != parameters_.lambda1;
     if (only_exact_ || loaded.wide) return encode_exact(x, lambda1, {}, 0, scratch, interrupt);
     const Extremes<float> extremes = isa_.single_precision.extremes(c, gram_fast_.stride);
     const double scale = std::max(lambda1, double(extremes.magnitude));
@@ -183,6 +185,10 @@ Code<T> Encoder<T>::encode_precise(const T* x, double lambda1, double norm, Meth
         }
     code.certificate = result.certificate;
     if (!is_double && result.solved) code.certificate = second->certify(wide, code, *scratch.precise);
+    if (result.orthogonal) {
+        scratch.source = Scratch::Source::exact;
+        return {0, nullptr, nullptr, result.certificate.bound == 0 ? Status::exact : Status::inexact, 0, steps + result.steps};
+    }
     if (!result.solved || code.certificate.worst() > promised_kkt<T>) return encode_exact(x, lambda1, code, steps + result.steps, scratch, interrupt);
     scratch.source = Scratch::Source::precise;
     scratch.exact = std::move(code);
@@ -202,7 +208,7 @@ Code<T> Encoder<T>::encode_exact(const T* x, double lambda1, const ExactCode<T>&
     return {Index(scratch.exact.atoms.size()),
             scratch.exact.atoms.data(),
             scratch.exact.alpha.data(),
-            certificate.worst() <= promised_kkt<T> ? Status::exact : Status::inexact,
+            certificate.worst() <= promised_kkt<T> && !scratch.rounded_penalty ? Status::exact : Status::inexact,
             certificate.kkt,
             steps + scratch.exact.steps};
 }

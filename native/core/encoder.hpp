@@ -63,12 +63,12 @@ struct Loaded {
 };
 
 template <class T>
-Loaded load_scaled(const T* x, Index step, Index m, T* out, float* narrow) {
+Loaded load_scaled(const T* x, Index step, Index m, T* out, float* narrow, bool scales = true) {
     const auto load = instruction_set().kernels<T>().load_signal;
     Loaded loaded;
     Magnitude magnitude = load(x, step, m, T(1), out, narrow);
     loaded.finite = !std::isnan(magnitude.top);
-    if (loaded.finite && magnitude.top > 0 && !(magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) {
+    if (scales && loaded.finite && magnitude.top > 0 && !(magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) {
         int exponent;
         std::frexp(magnitude.top, &exponent);
         exponent = std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3);
@@ -102,6 +102,7 @@ class Encoder {
         Array<double> wide;                         // a signal, or its residual, in double (float only)
         ExactCode<T> exact;                         // the code of the second or third line
         enum class Source { fast, precise, exact } source = Source::fast;
+        bool rounded_penalty = false;  // λ1/(στ) is too small to be exact
     };
 
     // `atoms` is p × m, contiguous and finite. With `sparse`, signals come as lists of nonzeros.
@@ -111,6 +112,7 @@ class Encoder {
     Index features() const { return m_; }
     Index stride() const { return gram_fast_.stride; }
     double scale() const { return scale_; }
+    bool scales_signals() const { return !only_exact_; }
     const Parameters& parameters() const { return parameters_; }
 
     // Rows of single-precision correlations for loaded signals (scaled, contiguous rows of m).

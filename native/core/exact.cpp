@@ -64,6 +64,7 @@ class ProximalPoint {
           rho_(std::size_t(problem.p)),
           inside_(std::size_t(problem.p)) {
         for (Index j = 0; j < problem.p; ++j) {
+            interrupt.poll();
             const T* atom = atom_at(j);
             square_.push_back(dot<W>(atom, atom, problem.m));
             scale_ = std::max(scale_, std::fabs(dot<W>(atom, problem.x, problem.m)));
@@ -272,6 +273,7 @@ class ProximalPoint {
         std::vector<T> result(alpha_.begin(), alpha_.end());
         Cholesky<W> factor;
         for (std::size_t i = 0; i < k; ++i) {
+            interrupt_.poll();
             std::vector<W> column(i);
             for (std::size_t j = 0; j < i; ++j) column[j] = dot<W>(atom_at(atoms_[order[i]]), atom_at(atoms_[order[j]]), problem_.m);
             if (!factor.append(column.data(), (1 + delta) * square_[std::size_t(atoms_[order[i]])] + W(problem_.lambda2))) return result;
@@ -345,7 +347,8 @@ Certificate certify(const Problem<T>& problem, const std::int32_t* atoms, const 
         if (!(violation <= worst)) worst = violation;
         bound = std::max(bound, unit * size);
     }
-    return scale > 0 ? Certificate{double(worst / scale), double(bound / scale)} : Certificate{};
+    const auto relative = [scale](W value) { return value > 0 ? double(value / scale) : 0.0; };
+    return {relative(worst), relative(bound)};
 }
 
 // M ≈ L Lᵀ with L of k × r, by a Cholesky factorisation that takes the largest pivot first and ends when only rounding is left. If that

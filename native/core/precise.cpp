@@ -22,6 +22,7 @@ void fill_gram(const Kernels<S>& kernels, const S* atoms, const S* packed, Index
             for (Index i = first; i < std::min(first + count, j); ++i) rows[j * stride + i] = rows[i * stride + j];
         for (Index i = first; i < first + count; ++i) rows[i * stride + i] += lambda2;
     });
+    interrupt.poll();
 }
 
 Precise::Scratch::Scratch(const Precise& precise)
@@ -74,7 +75,18 @@ Certificate Precise::certify(const Target& target, const std::int32_t* list, con
         const double rho = scratch.rho[j];
         worst = std::max(worst, (target.positive ? rho : std::fabs(rho)) - lambda1);
     }
-    return scale > 0 ? Certificate{worst / scale, bound / scale} : Certificate{};
+    return Certificate::relative(worst, bound, scale);
+}
+
+// Whether a product of two entries may be too small for a double.
+bool Precise::may_underflow(const double* x) const {
+    const auto least = [](const double* values, Index count) {
+        double result = std::numeric_limits<double>::infinity();
+        for (Index i = 0; i < count; ++i)
+            if (values[i] != 0) result = std::min(result, std::fabs(values[i]));
+        return result;
+    };
+    return least(x, m_) * least(atoms_, gram_.atoms * m_) < smallest;
 }
 
 Precise::Result Precise::solve(const Target& target, Method first, double promise, Scratch& scratch, Interrupt& interrupt) const {
@@ -115,7 +127,7 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         Solution<double> solution = run(method, room, gram_, c, extremes, scale, target.lambda1, target.positive, settings(method));
         result.steps += solution.steps;
         const auto certified = [&](double bound, double size) {
-            result.certificate = {solution.kkt, size > 0 ? bound / size : 0.0};
+            result.certificate = {solution.kkt, Certificate::relative(0, bound, size).bound};
             return result.solved = result.certificate.worst() <= promise;
         };
         double l1 = 0;
@@ -123,8 +135,12 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         if (certified(bounds_.rounding(0x1p-53, target.norm, l1, room.view.size), scale)) return result;
         if (solution.outcome != Outcome::solved && method == first) continue;
         if (exact_scale < 0) {
-            (void)measure(target, nullptr, nullptr, 0, scratch);
+            const double bound = measure(target, nullptr, nullptr, 0, scratch);
             exact_scale = std::max(target.lambda1, kernels.extremes(scratch.rho.data(), gram_.stride).magnitude);
+            if (exact_scale < smallest && may_underflow(target.x)) return result;
+            result.orthogonal = exact_scale <= bound;
+            result.certificate = {0, bound};
+            if (result.orthogonal) return result;
         }
         room.view.passes = 0;
         room.view.previous = -1;

@@ -54,8 +54,9 @@ class Precise {
     const double* atoms() const { return atoms_; }
 
     struct Result {
-        bool solved = false;    // then the code is in the scratch's room, with this certificate
-        bool accurate = false;  // by the third step
+        bool solved = false;      // then the code is in the scratch's room, with this certificate
+        bool accurate = false;    // by the third step
+        bool orthogonal = false;  // its products with all atoms, and λ1, are zero as far as can be told; so is the code then
         Certificate certificate;
         int steps = 0;
     };
@@ -71,6 +72,7 @@ class Precise {
 
   private:
     Certificate certify(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const;
+    bool may_underflow(const double* x) const;
     double measure(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const;
 
     const InstructionSet& isa_;

@@ -238,7 +238,7 @@ void in_threads(Index count, int n_threads, Interrupt* interrupt, const std::fun
         const Helpers helpers(n_threads, int(std::min<Index>(n_threads, count)) - 1, help);
         try {
             work([] { return false; });  // the caller stays to the end, also if it is a helper of another call
-            if (interrupt) helpers.wait([&] { interrupt->poll(); });
+            if (interrupt) helpers.wait([&] { interrupt->ask(); });
         } catch (...) {  // without the lock: in a forked child, a helper that is not there may hold it
             next.store(count);
             callers_error = std::current_exception();

@@ -24,8 +24,8 @@ bool should_retire();
 // without its helpers, and cannot be finished there.
 int fork_generation();
 
-// Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them. With `interrupt` (or null), the caller polls
-// it also while it waits for the others, which stop if they poll it too.
+// Runs body(i) for 0 ≤ i < count on up to n_threads threads, the caller's among them. With `interrupt` (or null), the caller asks
+// it also while it waits for the others, which stop if they poll it; whether all was done is for the caller to see.
 void in_threads(Index count, int n_threads, Interrupt* interrupt, const std::function<void(Index)>& body);
 
 // Many short loops one after another: the helpers stay for all of them, and what they do not take is left to the caller.

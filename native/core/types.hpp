@@ -89,7 +89,16 @@ struct Certificate {
     double kkt = 0;
     double bound = 0;
     double worst() const { return kkt + bound; }
+
+    // Of absolute numbers, relative to a scale that may be zero.
+    static Certificate relative(double violation, double bound, double scale) {
+        const auto of = [scale](double value) { return value > 0 ? value / scale : 0.0; };
+        return {of(violation), of(bound)};
+    }
 };
+
+// Scaled penalties and products below this may have lost digits, or all of them.
+inline constexpr double smallest = 1e-280;
 
 // What loading a signal tells about it.
 struct Magnitude {

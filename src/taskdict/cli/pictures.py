@@ -134,7 +134,10 @@ def run_train_restorer(options: argparse.Namespace) -> None:
     from taskdict.images.files import read_picture
     from taskdict.images.refinement import refinement_checkpoint
 
+    checkpoint = options.model.with_name(f"{options.model.name}.training")
     check_file(options.model, force=options.force, name="model")
+    for path in (checkpoint, Path(refinement_checkpoint(checkpoint))):
+        check_file(path, force=True, name="the training beside the model")
     if (options.kind is None) == (options.damaged is None):
         raise ValueError("give either --kind, for what damages pictures, or --damaged, a folder with damaged ones.")
     paths = [path for given in options.clean for path in pictures_in(given)]
@@ -145,7 +148,6 @@ def run_train_restorer(options: argparse.Namespace) -> None:
             (read_picture(options.damaged / path.name).pixels, pixels)
             for path, pixels in zip(paths, clean, strict=True)
         ]
-    checkpoint = options.model.with_name(f"{options.model.name}.training")
     restorer = ImageRestorer(
         options.patch_size,
         options.atoms,
