@@ -203,4 +203,4 @@ def again(given: dict[str, Any]) -> Outcome:
     return outcome
 
 
-KIND = Kind("times", "inputs", run, share=0.12, limit=900, promise="ratio 5", again=again)
+KIND = Kind("times", "inputs", run, share=0.12, limit=2400, promise="ratio 5", again=again)
