@@ -26,6 +26,7 @@ ALLOWED = 5.0  # times the better of homotopy and LARS
 AIM = 2.0
 SHORTEST = 0.010  # seconds of "auto" that count
 LONGEST = 8.0  # seconds for a path method
+LONG_ENOUGH = 60.0  # seconds after which a climb is not continued
 
 Input = dict[str, Any]
 
@@ -187,7 +188,10 @@ def run(rng: np.random.Generator) -> Outcome:
     best = _draw(rng)
     times = measure(best)
     _judge(best, times, outcome)
+    begin = time.monotonic()
     for _ in range(STEPS):
+        if time.monotonic() - begin > LONG_ENOUGH:
+            break
         given = _change(rng, best)
         found = measure(given)
         _judge(given, found, outcome)
