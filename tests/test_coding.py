@@ -244,6 +244,16 @@ def test_products_and_penalties_too_small_after_scaling(x, atoms, lambda1, lambd
     assert report.status[0] == td.Status.EXACT
 
 
+def test_codes_are_finite_on_nearly_equal_large_atoms():
+    for seed in range(10):
+        rng = np.random.default_rng(seed)
+        D = (1e15 * (1 + 1e-3 * rng.standard_normal((17, 10)))).astype(np.float32)
+        X = rng.standard_normal((100, 10)).astype(np.float32)
+        codes, report = td.sparse_encode(X, D, lambda1=0.0, return_report=True)
+        assert np.isfinite(codes.data).all()
+        assert report.kkt.max() < 1e-2
+
+
 def test_least_squares_of_signals_orthogonal_to_all_atoms():
     """Rounding must not be taken for a signal: the code is zero, and marked unless the products are exactly zero."""
     rng = np.random.default_rng(0)

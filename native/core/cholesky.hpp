@@ -34,7 +34,8 @@ class Cholesky {
     void remove(Index i) {
         for (Index c = i; c + 1 < size_; ++c) {  // the entries c and c + 1 of the rows below, so that entry c + 1 of row c + 1 becomes zero
             const Wide* next = row(c + 1);
-            const Wide length = std::hypot(next[c], next[c + 1]), cosine = next[c] / length, sine = next[c + 1] / length;
+            const Wide length = std::hypot(next[c], next[c + 1]);
+            const Wide cosine = length > 0 ? next[c] / length : Wide(1), sine = length > 0 ? next[c + 1] / length : Wide(0);
             for (Index r = c + 1; r < size_; ++r) {
                 Wide* const entries = row(r) + c;
                 const Wide first = entries[0], second = entries[1];

@@ -312,7 +312,7 @@ ExactCode<T> solve_exact(const Problem<T>& problem, const ExactCode<T>& start, d
     // Of many solutions, the one near the start may have coefficients too large to be rounded; the one near zero has small ones.
     ExactCode<T> other = ProximalPoint<T>(problem, tolerance, interrupt).solve({});
     other.steps += code.steps;
-    return other.certificate.kkt < code.certificate.kkt ? other : code;
+    return !(code.certificate.kkt <= other.certificate.kkt) ? other : code;
 }
 
 template <class T>
@@ -345,9 +345,9 @@ Certificate certify(const Problem<T>& problem, const std::int32_t* atoms, const 
             violation = (problem.positive ? rho : std::fabs(rho)) - W(problem.lambda1);
         }
         if (!(violation <= worst)) worst = violation;
-        bound = std::max(bound, unit * size);
+        if (!(unit * size <= bound)) bound = unit * size;
     }
-    const auto relative = [scale](W value) { return value > 0 ? double(value / scale) : 0.0; };
+    const auto relative = [scale](W value) { return value <= 0 ? 0.0 : double(value / scale); };  // NaN stays NaN
     return {relative(worst), relative(bound)};
 }
 

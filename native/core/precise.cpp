@@ -67,7 +67,8 @@ Certificate Precise::certify(const Target& target, const std::int32_t* list, con
     if (k > 0) bound = measure(target, list, alpha, k, scratch);
     for (Index i = 0; i < k; ++i) {
         double& rho = scratch.rho[list[i]];
-        worst = std::max(worst, std::fabs(rho - std::copysign(lambda1, alpha[i])));
+        const double off = std::fabs(rho - std::copysign(lambda1, alpha[i]));
+        if (!(off <= worst)) worst = off;
         if (target.positive && alpha[i] < 0) worst = std::numeric_limits<double>::infinity();
         rho = 0;  // seen
     }

@@ -90,9 +90,9 @@ struct Certificate {
     double bound = 0;
     double worst() const { return kkt + bound; }
 
-    // Of absolute numbers, relative to a scale that may be zero.
+    // Of absolute numbers, relative to a scale that may be zero. What is not a number stays so.
     static Certificate relative(double violation, double bound, double scale) {
-        const auto of = [scale](double value) { return value > 0 ? value / scale : 0.0; };
+        const auto of = [scale](double value) { return value <= 0 ? 0.0 : value / scale; };
         return {of(violation), of(bound)};
     }
 };
