@@ -522,3 +522,38 @@ def test_memory_beyond_input_and_output_is_small(tmp_path):
         [sys.executable, "-c", MEMORY_SCRIPT, str(tmp_path / "X.npy")], capture_output=True, text=True, check=True
     )
     assert float(run.stdout) < 60e6
+
+
+def test_nearly_parallel_atoms_are_exchanged_even_for_the_only_one():
+    """An exchange once ended with an empty support, and began again."""
+    rng = np.random.default_rng(0)
+    D = rng.standard_normal(152) + 1e-9 * rng.standard_normal((667, 152))
+    x = rng.standard_normal((1, 152)) * 10.0 ** rng.uniform(-12, 12, (1, 152))
+    lambda1 = 3e-6 * np.abs(D @ x[0]).max()
+    code, report = td.sparse_encode(x, D, lambda1=lambda1, n_threads=1, return_report=True)
+    assert relative_kkt(x, D, code, lambda1).max() <= 1e-10
+    assert report.n_steps[0] < 100
+
+
+@pytest.mark.parametrize("method", ["auto", "homotopy"])
+def test_many_removals_leave_the_inverse_its_digits(method):
+    """Atoms far from the origin: κ(DᵀD) is beyond 1e10, and the path removes dozens of them."""
+    rng = np.random.default_rng(3)
+    D = 1000 + rng.standard_normal((504, 110))
+    x = np.where(rng.random((1, 110)) < 0.1, rng.standard_normal((1, 110)), 0.0)
+    lambda1 = 1e-4 * np.abs(D @ x[0]).max()
+    code, report = td.sparse_encode(x, D, lambda1=lambda1, method=method, n_threads=1, return_report=True)
+    assert report.status[0] != td.Status.INEXACT
+    assert relative_kkt(x, D, code, lambda1).max() <= 1e-10
+    assert code.nnz <= 110
+
+
+def test_float32_signals_over_many_decades_take_double_precision():
+    rng = np.random.default_rng(5)
+    D = (1000 + rng.standard_normal((671, 21))).astype(np.float32)
+    x = (rng.standard_normal((1, 21)) * 10.0 ** rng.uniform(-37, 30, (1, 21))).astype(np.float32)
+    lambda1 = float(1e-2 * np.abs(D @ x[0].astype(float)).max())
+    code, report = td.sparse_encode(x, D, lambda1=lambda1, n_threads=1, return_report=True)
+    assert report.status[0] != td.Status.INEXACT
+    assert relative_kkt(x, D, code, lambda1).max() <= 1e-4
+    assert code.nnz <= 21

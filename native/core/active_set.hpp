@@ -44,7 +44,7 @@ int descend(Support<T>& support, bool free_signs, const Settings<T>& settings) {
         ++solves;
         const Index k = support.size();
         if (settings.poll && k >= 64) settings.poll(settings.context);
-        support.apply_inverse(w.residual, w.step);
+        support.solve(w.residual, w.step, w.column);
         T length = 1;
         Index first_out = -1;
         Index newcomers_out = 0;
@@ -77,6 +77,7 @@ int descend(Support<T>& support, bool free_signs, const Settings<T>& settings) {
             store(w.residual + i, load(w.residual + i) * (1 - factor));
         }
         support.drop(first_out);
+        support.restore_digits();
     }
     return solves;
 }
@@ -131,11 +132,14 @@ inline double path_work(Index p, Index k) {
     return double(k) * double(k) * (0.5 * double(p) + double(k));
 }
 
+// What a pass may leave of the residual on Λ that it set out to remove; if it is more, the inverse has lost its digits.
+inline constexpr float worst_left = 0.05f;
+
 // Sets rho, by `settings.measure` if there is one; returns its largest entry (largest magnitude unless `positive`).
 template <class T>
 T update_rho(Support<T>& support, const T* c, bool positive, const Settings<T>& settings) {
     if (!settings.measure) return support.correlate(c, positive);
-    settings.measure(settings.context, support.w);
+    settings.measure(settings.context, support.w, support.w.alpha, true, support.w.rho);
     return support.top(positive);
 }
 
@@ -144,7 +148,7 @@ T update_rho(Support<T>& support, const T* c, bool positive, const Settings<T>& 
 template <class T>
 Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive,
                              const Settings<T>& settings) {
-    Support<T> support(w, gram);
+    Support<T> support(w, gram, settings.careful);
     const bool free_signs = lambda1 == 0 && !positive;
     const T tolerance = settings.violation * scale;
     const T* rho = c;
@@ -163,6 +167,9 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
                 for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
             return {Outcome::solved, w.passes, kkt};
         }
+        if (w.before >= 0 && off > tolerance && off > worst_left * w.before && !support.rebuild(T(0.01) * settings.dependence))
+            return {Outcome::stuck, w.passes, kkt};
+        w.before = worst;
         const double size = double(w.size);
         if (settings.poll && w.size >= 64) settings.poll(settings.context);
         if (!settings.measure && w.size >= 32 && w.work > patience * path_work(gram.stride, w.size)) return {Outcome::slow, w.passes, kkt};

@@ -39,7 +39,7 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
     } else {
         atoms_fast = atoms_.data();
     }
-    gram_fast_ = {nullptr, p, padded_stride(p, fast.panel_width, sizeof(float))};
+    gram_fast_ = {nullptr, p, padded_stride(p, fast.panel_width, sizeof(float)), lambda2_ == 0 ? std::min(m, p) : p};
     gram_fast_memory_ = Array<float>(p * gram_fast_.stride);
     gram_fast_.rows = gram_fast_memory_.data();
     packed_ = pack(fast, atoms_fast, p, m);
@@ -74,6 +74,8 @@ Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scr
     const bool positive = parameters_.positive;
     scratch.source = Scratch::Source::fast;
     scratch.rounded_penalty = lambda1 * loaded.scale * scale_ != parameters_.lambda1;
+    if (!is_double && loaded.wide && !only_exact_)  // double precision has room for it
+        return encode_precise(x, lambda1, norm, parameters_.method, 0, scratch, interrupt);
     if (only_exact_ || loaded.wide) return encode_exact(x, lambda1, {}, 0, scratch, interrupt);
     const Extremes<float> extremes = isa_.single_precision.extremes(c, gram_fast_.stride);
     const double scale = std::max(lambda1, double(extremes.magnitude));

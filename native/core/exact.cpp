@@ -89,13 +89,16 @@ class ProximalPoint {
         best.certificate.kkt = std::numeric_limits<double>::infinity();
         W delta = std::sqrt(std::numeric_limits<W>::epsilon()) * 100;
         const W least = std::numeric_limits<W>::epsilon() * W(1e5);
+        int in_vain = 0;  // rounds since the last that halved the residual
         for (int round = 0; round < 40; ++round) {
             minimise(delta);
             ExactCode<T> code = rounded(delta);
             code.steps = steps_;
+            in_vain = code.certificate.worst() <= 0.5 * best.certificate.worst() ? 0 : in_vain + 1;
             if (code.certificate.worst() < best.certificate.worst()) best = std::move(code);
             best.steps = steps_;
-            if (best.certificate.worst() <= double(tolerance_) * 0.01 || scale_ == 0) break;
+            const double reached = best.certificate.worst() / double(tolerance_);
+            if (reached <= 0.01 || (reached <= 0.5 && in_vain > 0) || in_vain > 12 || scale_ == 0) break;
             std::fill(center_.begin(), center_.end(), W(0));
             for (std::size_t i = 0; i < atoms_.size(); ++i) center_[std::size_t(atoms_[i])] = alpha_[i];
             delta = std::max(delta / 10, least);

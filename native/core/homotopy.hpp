@@ -24,9 +24,40 @@ T next_join(const Workspace<T>& w, Index p, T lambda, bool positive, std::int32_
     return best;
 }
 
+// The direction of the path: α moves by −step and ρ by slope as λ rises, with M_ΛΛ step = signs.
+template <class T>
+void find_direction(Support<T>& support, const Gram<T>& gram, const Settings<T>& settings) {
+    Workspace<T>& w = support.w;
+    support.solve(w.sign, w.step, w.column);
+    if (settings.measure) {
+        settings.measure(settings.context, w, w.step, false, w.slope);
+        for (Index i = 0; i < w.size; ++i) w.residual[i] = w.sign[i] + w.slope[w.atoms[i]];
+        support.apply_inverse(w.residual, w.column);
+        for (Index i = 0; i < w.size; ++i) w.step[i] += w.column[i];
+        support.combine(w.slope, w.column, w.slope, false);
+        for (Index i = 0; i < w.size; ++i) w.residual[i] = w.sign[i];  // as Support::add expects it
+    } else {
+        for (Index j = 0; j < gram.stride; ++j) w.slope[j] = 0;
+        support.combine(w.slope, w.step, w.slope, false);
+    }
+    for (Index j = 0; j < gram.stride; ++j) w.slope[j] = -w.slope[j];
+}
+
+// Takes α and ρ back to the path at λ, from which rounding has led them away.
+template <class T>
+void return_to_path(Support<T>& support, T lambda, const Settings<T>& settings) {
+    Workspace<T>& w = support.w;
+    settings.measure(settings.context, w, w.alpha, true, w.rho);
+    measure_residual(w, w.rho, lambda);
+    support.solve(w.residual, w.step, w.column);
+    for (Index i = 0; i < w.size; ++i) w.alpha[i] += w.step[i];
+    support.combine(w.rho, w.step, w.rho, false);
+    for (Index i = 0; i < w.size; ++i) w.residual[i] = w.sign[i];
+}
+
 template <class T>
 Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T top, T scale, T lambda1, bool positive, const Settings<T>& settings) {
-    Support<T> support(w, gram);
+    Support<T> support(w, gram, settings.careful);
     const T tolerance = settings.violation * scale;
     const T violation_at_zero = top - lambda1;
     for (Index j = 0; j < gram.stride; ++j) w.rho[j] = c[j];
@@ -46,13 +77,12 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
             const T sign = positive || w.rho[joins] > 0 ? T(1) : T(-1);
             if (support.add(joins, sign, sign, settings.dependence) != Joined::yes) return {Outcome::stuck, steps, T(1e30)};
         }
-        support.apply_inverse(w.sign, w.step);
-        for (Index j = 0; j < gram.stride; ++j) w.slope[j] = 0;
-        support.combine(w.slope, w.step, w.slope, false);
-        for (Index j = 0; j < gram.stride; ++j) w.slope[j] = -w.slope[j];
+        find_direction(support, gram, settings);
 
         joins = -1;
-        T gamma = next_join(w, gram.atoms, lambda, positive, left, lambda - lambda1, joins);
+        T gamma = lambda - lambda1;
+        // A full Λ spans all signals: ρ is proportional to λ, and no atom joins but by rounding.
+        if (support.size() < gram.rank) gamma = next_join(w, gram.atoms, lambda, positive, left, gamma, joins);
         Index leaves = -1;
         for (Index i = 0; i < support.size(); ++i)
             if (w.alpha[i] * w.step[i] < 0 && -w.alpha[i] / w.step[i] <= gamma) {
@@ -63,10 +93,12 @@ Solution<T> solve_homotopy(Workspace<T>& w, const Gram<T>& gram, const T* c, T t
         for (Index i = 0; i < support.size(); ++i) w.alpha[i] += gamma * w.step[i];
         for (Index j = 0; j < gram.stride; ++j) w.rho[j] -= gamma * w.slope[j];
         lambda -= gamma;
+        if (settings.measure) return_to_path(support, lambda, settings);
         left = -1;
         if (leaves >= 0) {
             left = w.atoms[leaves];
             support.drop(leaves);
+            support.restore_digits();
         } else if (joins < 0) {
             break;
         }

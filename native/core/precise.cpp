@@ -31,23 +31,25 @@ Precise::Scratch::Scratch(const Precise& precise)
       rho(precise.gram_.stride),
       bounds(precise.gram_.stride),
       high(round_up(precise.m_, 8)),
-      low(round_up(precise.m_, 8)) {
+      low(round_up(precise.m_, 8)),
+      zeros(round_up(precise.m_, 8)) {
+    std::fill_n(zeros.data(), zeros.size(), 0.0);
     for (Index j = 0; j < precise.gram_.atoms; ++j) all.push_back(std::int32_t(j));
 }
 
 Precise::Precise(const double* atoms, Index p, Index m, double lambda2, const Bounds& bounds, int n_threads, Interrupt& interrupt)
     : isa_(instruction_set()), atoms_(atoms), m_(m), lambda2_(lambda2), bounds_(bounds) {
     const Kernels<double>& kernels = isa_.double_precision;
-    gram_ = {nullptr, p, padded_stride(p, kernels.panel_width, sizeof(double))};
+    gram_ = {nullptr, p, padded_stride(p, kernels.panel_width, sizeof(double)), lambda2 == 0 ? std::min(m, p) : p};
     memory_ = Array<double>(p * gram_.stride);
     gram_.rows = memory_.data();
     fill_gram(kernels, atoms, pack(kernels, atoms, p, m).data(), p, m, lambda2, memory_.data(), gram_.stride, n_threads, interrupt);
 }
 
 // Sets the scratch's rho for all atoms; returns a bound on the error of each.
-double Precise::measure(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const {
+double Precise::measure(const double* x, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const {
     const Index p = gram_.atoms;
-    const double off = isa_.accurate_residual(atoms_, m_, target.x, list, alpha, k, scratch.high.data(), scratch.low.data());
+    const double off = isa_.accurate_residual(atoms_, m_, x, list, alpha, k, scratch.high.data(), scratch.low.data());
     isa_.accurate_correlations(atoms_, m_, scratch.high.data(), scratch.low.data(), scratch.all.data(), p, scratch.rho.data(), scratch.bounds.data());
     double bound = 0;
     for (Index j = 0; j < p; ++j) bound = std::max(bound, scratch.bounds[j]);
@@ -62,9 +64,9 @@ double Precise::measure(const Target& target, const std::int32_t* list, const do
 
 Certificate Precise::certify(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const {
     const double lambda1 = target.lambda1;
-    double bound = measure(target, nullptr, nullptr, 0, scratch), scale = lambda1, worst = 0;
+    double bound = measure(target.x, nullptr, nullptr, 0, scratch), scale = lambda1, worst = 0;
     for (Index j = 0; j < gram_.atoms; ++j) scale = std::max(scale, std::fabs(scratch.rho[j]));
-    if (k > 0) bound = measure(target, list, alpha, k, scratch);
+    if (k > 0) bound = measure(target.x, list, alpha, k, scratch);
     for (Index i = 0; i < k; ++i) {
         double& rho = scratch.rho[list[i]];
         const double off = std::fabs(rho - std::copysign(lambda1, alpha[i]));
@@ -105,27 +107,35 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         Interrupt& interrupt;
         double bound;
     } context = {*this, target, scratch, interrupt, 0};
-    const auto settings = [&](Method method) {
+    const auto settings = [&](Method method, bool careful) {
         Settings<double> result = settings_for<double>(method, gram_.atoms, false);
         result.poll = [](void* pointer) { static_cast<Context*>(pointer)->interrupt.poll(); };
         result.context = &context;
+        if (!careful) return result;
+        result.careful = true;
+        if (method == Method::active_set) result.max_steps = 60;  // from near the solution; it gets there soon or not at all
+        result.violation = 5e-11;                                 // measured, so that no margin is needed for its error
+        result.dependence = 1e-13;                                // an inverse that is off by a tenth still leads to the solution
+        result.measure = [](void* pointer, const Workspace<double>& w, const double* weights, bool of_signal, double* out) {
+            auto& [precise, target, scratch, interrupt, bound] = *static_cast<Context*>(pointer);
+            interrupt.poll();
+            const double off = precise.measure(of_signal ? target.x : scratch.zeros.data(), w.atoms, weights, w.size, scratch);
+            if (of_signal) bound = off;
+            std::copy_n(scratch.rho.data(), precise.gram_.stride, out);
+        };
         return result;
-    };
-    Settings<double> accurate = settings(Method::active_set);
-    accurate.dependence = 1e-13;  // an inverse that is off by a tenth still leads to the solution
-    accurate.measure = [](void* pointer, Workspace<double>& w) {
-        auto& [precise, target, scratch, interrupt, bound] = *static_cast<Context*>(pointer);
-        interrupt.poll();
-        bound = precise.measure(target, w.atoms, w.alpha, w.size, scratch);
-        std::copy_n(scratch.rho.data(), precise.gram_.stride, w.rho);
     };
     double exact_scale = -1;  // max(λ1, ‖c‖∞) to the last digit
 
     Result result;
     const Method other = first == Method::homotopy ? Method::active_set : Method::homotopy;
-    for (const Method method : {first, other}) {
+    struct Attempt {
+        Method method;
+        bool careful;
+    };
+    for (const auto [method, careful] : {Attempt{first, false}, Attempt{other, false}, Attempt{Method::homotopy, true}}) {
         room.clear();
-        Solution<double> solution = run(method, room, gram_, c, extremes, scale, target.lambda1, target.positive, settings(method));
+        Solution<double> solution = run(method, room, gram_, c, extremes, scale, target.lambda1, target.positive, settings(method, careful));
         result.steps += solution.steps;
         const auto certified = [&](double bound, double size) {
             result.certificate = {solution.kkt, Certificate::relative(0, bound, size).bound};
@@ -134,9 +144,9 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
         double l1 = 0;
         for (Index i = 0; i < room.view.size; ++i) l1 += std::fabs(room.view.alpha[i]);
         if (certified(bounds_.rounding(0x1p-53, target.norm, l1, room.view.size), scale)) return result;
-        if (solution.outcome != Outcome::solved && method == first) continue;
+        if (solution.outcome != Outcome::solved && !careful) continue;
         if (exact_scale < 0) {
-            const double bound = measure(target, nullptr, nullptr, 0, scratch);
+            const double bound = measure(target.x, nullptr, nullptr, 0, scratch);
             exact_scale = std::max(target.lambda1, kernels.extremes(scratch.rho.data(), gram_.stride).magnitude);
             if (exact_scale < smallest && may_underflow(target.x)) return result;
             result.orthogonal = exact_scale <= bound;
@@ -144,8 +154,9 @@ Precise::Result Precise::solve(const Target& target, Method first, double promis
             if (result.orthogonal) return result;
         }
         room.view.passes = 0;
-        room.view.previous = -1;
-        solution = run(Method::active_set, room, gram_, c, extremes, exact_scale, target.lambda1, target.positive, accurate);
+        room.view.previous = room.view.before = -1;
+        solution =
+            run(Method::active_set, room, gram_, c, extremes, exact_scale, target.lambda1, target.positive, settings(Method::active_set, true));
         result.steps += solution.steps;
         result.accurate = true;
         if (certified(context.bound, exact_scale)) return result;

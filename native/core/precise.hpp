@@ -1,9 +1,10 @@
 // The second line: one signal in double precision, for what single precision cannot solve or certify.
 //
-//     descent ──► path (homotopy) ──► descent on accurate residuals
+//     descent ──► path (homotopy) ──► path and descent on accurate residuals
 //
-// The first two know the signal and the dictionary by c = Dᵀx and M = DᵀD + λ2 I, whose rounding limits what they can certify. The third
-// starts from their support and measures ρ = Dᵀ(x − Dα) − λ2 α itself to twice the precision of double.
+// The first two know the signal and the dictionary by c = Dᵀx and M = DᵀD + λ2 I, whose rounding limits what they can certify. What
+// follows measures ρ = Dᵀ(x − Dα) − λ2 α itself to twice the precision of double: a descent from where they ended, after the path was
+// followed once more in this way if they were stuck.
 #pragma once
 
 #include <vector>
@@ -43,7 +44,7 @@ class Precise {
     struct Scratch {
         explicit Scratch(const Precise& precise);
         Room<double> room;
-        Array<double> c, rho, bounds, high, low;
+        Array<double> c, rho, bounds, high, low, zeros;
         std::vector<std::int32_t> all;  // 0, 1, …, p − 1
     };
 
@@ -60,7 +61,7 @@ class Precise {
         Certificate certificate;
         int steps = 0;
     };
-    // Solves by `first`, then by the other method, then on accurate residuals, until the certificate is at most `promise`.
+    // Solves by `first`, then by the other method, then on accurate residuals (see above), until the certificate is at most `promise`.
     Result solve(const Target& target, Method first, double promise, Scratch& scratch, Interrupt& interrupt) const;
 
     // What a given code has, certificate aside.
@@ -73,7 +74,7 @@ class Precise {
   private:
     Certificate certify(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const;
     bool may_underflow(const double* x) const;
-    double measure(const Target& target, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const;
+    double measure(const double* x, const std::int32_t* list, const double* alpha, Index k, Scratch& scratch) const;
 
     const InstructionSet& isa_;
     const double* atoms_;

@@ -45,7 +45,8 @@ class Room {
     void clear() {
         for (Index i = 0; i < view.size; ++i) view.position[view.atoms[i]] = -1;
         view.size = 0;
-        view.previous = -1;
+        view.previous = view.before = -1;
+        view.digits = 1;
         view.work = 0;
         view.passes = 0;
         poison(rho_);

@@ -55,7 +55,7 @@ enum class Joined { yes, needless, dependent };
 template <class T>
 class Support {
   public:
-    Support(Workspace<T>& workspace, const Gram<T>& gram) : w(workspace), gram_(gram) {}
+    Support(Workspace<T>& workspace, const Gram<T>& gram, bool careful = false) : w(workspace), gram_(gram), careful_(careful) {}
 
     Index size() const { return w.size; }
     const T* gram_row(Index i) const { return gram_.rows + w.atoms[i] * gram_.stride; }
@@ -67,10 +67,11 @@ class Support {
     Joined add(std::int32_t atom, T sign, T residual, T threshold) {
         const T* row = gram_.rows + atom * gram_.stride;
         const Index k = w.size;
-        const T distance = project(atom);
+        T distance = project(atom);
+        if (careful_ && k < gram_.rank && !(distance > threshold * row[atom]) && rebuild(0)) distance = project(atom);
         Vector<T> explained = {};
         for (Index i = 0; i < k; i += lanes<T>) explained += load(w.residual + i) * load(w.product + i);
-        if (!(distance > threshold * row[atom])) return Joined::dependent;
+        if (k >= gram_.rank || !(distance > threshold * row[atom])) return Joined::dependent;
         if (!((residual - total<T>(explained)) * sign > 0)) return Joined::needless;
         append(atom, sign, residual, distance);
         return Joined::yes;
@@ -83,8 +84,8 @@ class Support {
         const T* row = gram_.rows + atom * gram_.stride;
         T moved = 0;
         bool changed = false;
-        while (w.size > 0) {
-            const T distance = project(atom);
+        for (;;) {
+            const T distance = w.size < gram_.rank ? project(atom) : (project(atom), T(0));
             if (distance > threshold * row[atom]) {
                 append(atom, sign, residual, distance);
                 w.alpha[w.size - 1] = moved * sign;
@@ -107,8 +108,48 @@ class Support {
             moved += length;
             changed = true;
             drop(out);
+            restore_digits();
         }
-        return changed;
+    }
+
+    // After removals: the inverse anew, if they have cost it too many digits.
+    void restore_digits() {
+        if (w.digits < T(1e-6)) rebuild(0);
+    }
+
+    // Computes the inverse anew from M, by Gauss-Jordan elimination with the largest pivot first: what many changes have lost is there
+    // again. False if Λ is dependent up to the relative `threshold`.
+    bool rebuild(T threshold) {
+        w.digits = 1;
+        const Index k = w.size, padded = vectors(k) * lanes<T>;
+        for (Index i = 0; i < k; ++i) {
+            T* const row = inverse_row(i);
+            for (Index j = 0; j < k; ++j) row[j] = gram_row(i)[w.atoms[j]];
+            for (Index j = k; j < padded; ++j) row[j] = 0;
+            w.column[i] = T(1) / gram_row(i)[w.atoms[i]];  // for the pivots to come
+        }
+        for (Index done = 0; done < k; ++done) {
+            Index pivot = 0;
+            T largest_yet = 0;
+            for (Index i = 0; i < k; ++i) {
+                const T share = inverse_row(i)[i] * w.column[i];
+                if (share > largest_yet) largest_yet = share, pivot = i;
+            }
+            if (!(largest_yet > threshold)) return false;
+            w.column[pivot] = 0;
+            T* const row = inverse_row(pivot);
+            const Vector<T> scale = broadcast(T(1) / row[pivot]);
+            row[pivot] = 1;
+            for (Index j = 0; j < k; j += lanes<T>) store(row + j, load(row + j) * scale);
+            for (Index i = 0; i < k; ++i) {
+                if (i == pivot) continue;
+                T* const other = inverse_row(i);
+                const Vector<T> factor = broadcast(other[pivot]);
+                other[pivot] = 0;
+                for (Index j = 0; j < k; j += lanes<T>) store(other + j, load(other + j) - factor * load(row + j));
+            }
+        }
+        return true;
     }
 
     // Removes Λ[i]; the last atom takes its place.
@@ -127,6 +168,14 @@ class Support {
         }
         w.alpha[last] = w.sign[last] = w.residual[last] = w.step[last] = 0;
         const T* row = inverse_row(last);
+        if constexpr (sizeof(T) == 8) {  // what is left of a diagonal entry is off by the rounding of what it was
+            T kept = 1;
+            for (Index j = 0; j < last; ++j) {
+                const T before = inverse_row(j)[j], share = 1 - row[j] * row[j] / (row[last] * before);
+                kept = share < kept ? share : kept;
+            }
+            w.digits *= kept > 0 ? kept : T(0);
+        }
         update_inverse(row, T(-1) / row[last], last);
         for (Index j = 0; j < last; ++j) inverse_row(j)[last] = 0;
         w.size = last;
@@ -140,6 +189,24 @@ class Support {
             sum_of_rows<T, n.value>(k, in, [&](Index i) { return inverse_row(i) + first * lanes<T>; }, sums);
             for (int v = 0; v < n.value; ++v) store(out + (first + v) * lanes<T>, sums[v]);
         });
+    }
+
+    // out = inverse · in, corrected by what M_ΛΛ · out leaves of `in`: as good as by a factor of M_ΛΛ. `scratch` is as long as `in`.
+    void solve(const T* in, T* out, T* scratch) const {
+        apply_inverse(in, out);
+        if (!careful_) return;
+        const Index k = w.size;
+        T* const left = w.slope;
+        for (int round = 0; round < 2; ++round) {
+            for (Index i = 0; i < k; ++i) {
+                const T* row = gram_row(i);
+                T sums[4] = {in[i], 0, 0, 0};
+                for (Index j = 0; j < k; ++j) sums[j % 4] -= row[w.atoms[j]] * out[j];
+                left[i] = (sums[0] + sums[1]) + (sums[2] + sums[3]);
+            }
+            apply_inverse(left, scratch);
+            for (Index i = 0; i < k; ++i) out[i] += scratch[i];
+        }
     }
 
     // The largest entry of rho (largest magnitude unless `positive`).
@@ -184,7 +251,7 @@ class Support {
         const Index k = w.size, padded = vectors(k) * lanes<T>;
         for (Index i = 0; i < k; ++i) w.column[i] = row[w.atoms[i]];
         for (Index i = k; i < padded; ++i) w.column[i] = 0;
-        apply_inverse(w.column, w.product);
+        solve(w.column, w.product, w.step);
         Vector<T> overlap = {};
         for (Index i = 0; i < k; i += lanes<T>) overlap += load(w.column + i) * load(w.product + i);
         return row[atom] - total<T>(overlap);
@@ -225,6 +292,7 @@ class Support {
     }
 
     const Gram<T>& gram_;
+    const bool careful_;
 };
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -36,6 +36,8 @@ struct Workspace {
     T* rho = nullptr;                  // c − M α for all atoms (a row of M long)
     T* slope = nullptr;                // scratch of the homotopy (a row of M long)
     T previous = -1;                   // residual on Λ before the last pass that only corrected it, −1 after another
+    T digits = 1;                      // share of the inverse's digits that no removal has cost (double precision)
+    T before = -1;                     // worst violation before the last pass
     double work = 0;                   // multiply-adds so far
     int passes = 0;                    // so far
 };
@@ -46,6 +48,7 @@ struct Gram {
     const T* rows = nullptr;
     Index atoms = 0;  // p
     Index stride = 0;
+    Index rank = 0;  // no more atoms than this are independent: m if λ2 = 0, p otherwise
 };
 
 template <class T>
@@ -55,9 +58,11 @@ struct Settings {
     T fraction = 0;    // of the largest violation, for an atom to join
     Index most = 0;    // atoms that join in one pass, unless tied or the support is large already
     int max_steps = 0;
+    bool careful = false;           // more work per solve, so that nearly dependent atoms cost fewer digits
     void (*poll)(void*) = nullptr;  // called with `context` now and then while the support is large; may throw
-    // Sets rho = Dᵀ(x − Dα) − λ2 α for the signal itself, more accurately than M and c allow. The support is then kept as it is found.
-    void (*measure)(void*, Workspace<T>&) = nullptr;
+    // Sets out = Dᵀ(x − D weights) − λ2 weights for the signal itself, or for zero in its place, more accurately than M and c allow; the
+    // weights are those of Λ. The support is then kept as it is found.
+    void (*measure)(void*, const Workspace<T>&, const T* weights, bool of_signal, T* out) = nullptr;
     void* context = nullptr;
 };
 
