@@ -114,3 +114,23 @@ def test_wrong_right_hand_side():
     codes, active_sets = encode_with_active_sets(X, D, lambda1=0.1)
     with pytest.raises(ValueError, match=f"g must hold one number per nonzero of the codes, shape \\({codes.nnz},\\)"):
         active_sets.solve(np.ones(codes.nnz + 1))
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_adjoint_residuals_of_more_atoms_than_features(seed):
+    """λ2 is small: the inverse is large in most directions, and what it lacks in the others must not pass."""
+    rng = np.random.default_rng(seed)
+    D = rng.standard_normal((129, 34)) * (rng.random((129, 1)) < 0.7)
+    X = rng.standard_normal((6, 34))
+    lambda2 = 1e-6
+    encoder = Encoder(D, lambda1=0.0, lambda2=lambda2, positive=False, n_threads=1, keep_factors=True)
+    encoder.encode(X)
+    encoded = encoder.release()
+    g = rng.standard_normal(len(encoded.indices))
+    beta = encoder.solve_adjoint(encoded, g)
+    for row in range(len(X)):
+        part = slice(encoded.indptr[row], encoded.indptr[row + 1])
+        wide = D[encoded.indices[part]].astype(np.longdouble)
+        M = wide @ wide.T + np.longdouble(lambda2) * np.eye(len(wide), dtype=np.longdouble)
+        scale = np.abs(M).sum(axis=1).max() * np.abs(beta[part]).max() + np.abs(g[part]).max()
+        assert np.abs(M @ beta[part] - g[part]).max() <= 1e-13 * scale

@@ -247,3 +247,15 @@ def test_every_instruction_set(isa):
     root = Path(__file__).parents[1]
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_the_order_of_signals_changes_no_bit_of_large_supports(dtype):
+    """Their memory grows as they do, and a pass that has to wait for it must find all as it was."""
+    for seed in range(40):
+        rng = np.random.default_rng(seed)
+        D = rng.standard_normal((99, 61)).astype(dtype)
+        X = rng.choice([-1.0, 1.0], (31, 61)).astype(dtype)
+        forward = td.sparse_encode(X, D, lambda1=0.0, n_threads=1).toarray()
+        back = td.sparse_encode(X[::-1], D, lambda1=0.0, n_threads=1).toarray()[::-1]
+        assert forward.tobytes() == np.ascontiguousarray(back).tobytes()

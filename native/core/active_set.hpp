@@ -169,7 +169,6 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
         }
         if (w.before >= 0 && off > tolerance && off > worst_left * w.before && !support.rebuild(T(0.01) * settings.dependence))
             return {Outcome::stuck, w.passes, kkt};
-        w.before = worst;
         const double size = double(w.size);
         if (settings.poll && w.size >= 64) settings.poll(settings.context);
         if (!settings.measure && w.size >= 32 && w.work > patience * path_work(gram.stride, w.size)) return {Outcome::slow, w.passes, kkt};
@@ -197,6 +196,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const Gram<T>& gram, const T* c, T
         } else {
             w.previous = -1;
         }
+        w.before = worst;
         const int solves = descend(support, free_signs, settings);
         w.work += size * (double(gram.stride) + size * double(3 * added + 3 * solves));
         rho = w.rho;

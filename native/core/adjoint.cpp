@@ -66,24 +66,31 @@ void solve_one(const Encoder<T>& encoder, const std::int32_t* atoms, Index k, co
     auto& [matrix, residual, correction] = scratch;
     matrix.resize(std::size_t(k * (k + 1) / 2));
     T* to = matrix.data();
+    double top = 0;  // at least the largest entry of M_ΛΛ
     for (Index i = 0; i < k; ++i) {
         const T* row = encoder.gram_row(atoms[i]);
         for (Index j = 0; j <= i; ++j) *to++ = row[atoms[j]];
+        top = std::max(top, double(row[atoms[i]]));
     }
-    double before = std::numeric_limits<double>::infinity();
+    const double epsilon = double(std::numeric_limits<T>::epsilon()), right_size = largest_size(right, k);
+    double before = std::numeric_limits<double>::infinity(), off_before = before;
     bool accurate = false;
     for (int round = 0; round < 8; ++round) {
         residual.assign(right, right + k);
         if (round > 0) add_product(matrix.data(), solution, T(-1), k, residual.data());
+        const double off = largest_size(residual.data(), k);
         correction.assign(std::size_t(k), T(0));
         add_product(inverse, residual.data(), T(1), k, correction.data());
         for (Index i = 0; i < k; ++i) solution[i] += correction[std::size_t(i)];
         const double moved = largest_size(correction.data(), k), size = largest_size(solution, k);
-        // Each round makes the error smaller by the same factor, so this correction tells what is left.
+        // Each round makes the error smaller by the same factor, so this correction tells what is left; so for the residual, in which
+        // count directions that are too small in the solution to be seen there.
         const double left = round > 0 ? moved * std::min(1.0, moved / before) : moved;
-        accurate = size > 0 && left <= 4 * double(std::numeric_limits<T>::epsilon()) * size;
+        const double off_left = round > 0 ? off * std::min(1.0, off / off_before) : off;
+        accurate = size > 0 && left <= 4 * epsilon * size && off_left <= 64 * epsilon * (top * size + right_size);
         if (accurate || !(moved <= before / 4)) break;
         before = moved;
+        off_before = off;
     }
     if (!accurate) {
         const std::vector<T> exact = encoder.solve(atoms, k, right, interrupt);

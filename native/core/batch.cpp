@@ -117,7 +117,7 @@ class Writer {
             certificate = encoder.certificate(x, loaded, atoms, alpha);
         }
         const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? code.status : Status::inexact);
-        const T kkt = T(certificate.kkt);
+        const T kkt = T(certificate.reported(promised_kkt<T>));
         const std::int32_t steps = code.steps;
         const std::int64_t end = codes.indices.size();
         codes.indptr.append(&end, 1);

@@ -211,7 +211,7 @@ Code<T> Encoder<T>::encode_exact(const T* x, double lambda1, const ExactCode<T>&
             scratch.exact.atoms.data(),
             scratch.exact.alpha.data(),
             certificate.worst() <= promised_kkt<T> && !scratch.rounded_penalty ? Status::exact : Status::inexact,
-            certificate.kkt,
+            certificate.reported(promised_kkt<T>),
             steps + scratch.exact.steps};
 }
 

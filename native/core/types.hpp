@@ -94,6 +94,8 @@ struct Certificate {
     double kkt = 0;
     double bound = 0;
     double worst() const { return kkt + bound; }
+    // What was measured; but what it may be where only that breaks a promise.
+    double reported(double promise) const { return kkt <= promise && worst() > promise ? worst() : kkt; }
 
     // Of absolute numbers, relative to a scale that may be zero. What is not a number stays so.
     static Certificate relative(double violation, double bound, double scale) {

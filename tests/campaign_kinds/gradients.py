@@ -138,6 +138,10 @@ def _check_gradient(
     """Return what is wrong with the gradients, or nothing."""
     if not np.isfinite(beta).all():
         return ""  # reported already
+    beyond = np.repeat(encoded.status == 2, np.diff(encoded.indptr)) & ~np.isfinite(encoded.values)
+    if beyond.any():
+        outcome.counts["codes beyond the dtype, marked"] += 1
+        return ""
     in_D, in_x = encoder.gradient(encoded, g, D, X, 0.25)
     encoder.n_threads = 3
     again = encoder.gradient(encoded, g, D, X, 0.25)
