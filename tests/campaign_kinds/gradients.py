@@ -168,7 +168,7 @@ def _check_gradient(
         if _norm(size) > largest:
             outcome.counts["gradients beyond the dtype"] += 1
             continue
-        tiny = np.finfo(D.dtype).tiny * 1e3
+        tiny = np.finfo(D.dtype).tiny * 1e3 * max(1.0, _norm(B))  # residuals below that have few digits
         off = _norm((found - expected) / (size + tiny))
         outcome.see(f"error of the gradients, {D.dtype}", off, f"in {name}")
         if not off <= SUMS[D.dtype]:
