@@ -10,6 +10,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskdict as td
+from taskdict import storage
 from taskdict._normalise import unit_norm
 from taskdict.quantisation import quantise
 
@@ -323,3 +324,15 @@ def test_same_seed_same_bits(digits):
 @parametrize_with_checks([td.CompressedSensing(1, 4, max_iter=5)])
 def test_scikit_learn(estimator, check):
     check(estimator)
+
+
+@pytest.mark.parametrize("parameters", [{"dictionary": 10**30}, {"transform_init": [0, "", 0]}, {"dictionary": [[]]}])
+def test_files_with_parameters_that_make_no_sense(tmp_path, parameters):
+    """They were loaded, and could not be saved again."""
+    path = tmp_path / "model"
+    model(3, 8, max_iter=2).fit(np.random.default_rng(0).standard_normal((60, 12))).save(path)
+    arrays, document = storage.read(path)
+    document["parameters"].update(parameters)
+    storage.write(path, "CompressedSensing", arrays, {key: document[key] for key in ("parameters", "n_iter")})
+    with pytest.raises(td.ModelFileError, match=f"{next(iter(parameters))} must be"):
+        td.load(path)

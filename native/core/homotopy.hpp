@@ -30,8 +30,18 @@ void find_direction(Support<T>& support, const Gram<T>& gram, const Settings<T>&
     Workspace<T>& w = support.w;
     support.solve(w.sign, w.step, w.column);
     if (settings.measure) {
-        settings.measure(settings.context, w, w.step, false, w.slope);
-        for (Index i = 0; i < w.size; ++i) w.residual[i] = w.sign[i] + w.slope[w.atoms[i]];
+        for (int round = 0;; ++round) {
+            settings.measure(settings.context, w, w.step, false, w.slope);
+            T off = 0;
+            for (Index i = 0; i < w.size; ++i) {
+                w.residual[i] = w.sign[i] + w.slope[w.atoms[i]];
+                off = std::fabs(w.residual[i]) > off ? std::fabs(w.residual[i]) : off;
+            }
+            if (round == 3 || off <= T(1e-6)) break;
+            if (off > T(1e-3)) support.rebuild(0);
+            support.apply_inverse(w.residual, w.column);
+            for (Index i = 0; i < w.size; ++i) w.step[i] += w.column[i];
+        }
         support.apply_inverse(w.residual, w.column);
         for (Index i = 0; i < w.size; ++i) w.step[i] += w.column[i];
         support.combine(w.slope, w.column, w.slope, false);

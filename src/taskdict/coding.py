@@ -27,9 +27,9 @@ class Status(enum.IntEnum):
     EXACT = 1
     """By slower paths in wider arithmetic (ties, nearly dependent atoms, extreme scales), with a certificate."""
     INEXACT = 2
-    """The code is not known to satisfy the optimality conditions to the tolerance: its coefficients, rounded to the
-    dtype, cannot do better, or entries over hundreds of magnitudes leave no digits to certify it. Seen only for
-    problems that the dtype cannot represent."""
+    """The code is not known to satisfy the optimality conditions to the tolerance: rounding its
+    coefficients to the dtype costs more than that, or entries over hundreds of magnitudes leave no digits to certify
+    it. Seen only where active atoms are nearly dependent, or close to the limits of the dtype."""
 
 
 @dataclass(frozen=True)

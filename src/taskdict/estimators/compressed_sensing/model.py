@@ -185,6 +185,7 @@ class SensingModel(VersionedEstimator):
         for name in MAY_BE_ARRAYS:
             if f"parameter {name}" in arrays:
                 setattr(model, name, arrays[f"parameter {name}"])
+        model._check_parameters()
         Z, D, W = (arrays[name] for name in ("Z", "D", "W"))
         if any(array.ndim != 2 or array.dtype != Z.dtype or array.dtype.kind != "f" for array in (Z, D, W)):
             raise ValueError("its arrays are not matrices of one kind of numbers")
@@ -212,9 +213,12 @@ class SensingModel(VersionedEstimator):
         check_flag("learn_transform", self.learn_transform)
         for name, choices in (("transform_init", ("pca", "random")), ("dictionary", ("learned", "unsupervised"))):
             given = getattr(self, name)
-            if isinstance(given, str) and given not in choices:
+            sound = (
+                given in choices if isinstance(given, str) else np.asarray(given).dtype.kind in "fiu" and np.size(given)
+            )
+            if not sound:
                 names = " or ".join(map(repr, choices))
-                raise ValueError(f"{name} must be {names} or an array, got {given!r}.")
+                raise ValueError(f"{name} must be {names} or an array, got {repr(given)[:100]}.")
 
     def __sklearn_is_fitted__(self) -> bool:
         """Tell scikit-learn whether there is a model."""
