@@ -90,7 +90,7 @@ def measure(given: Input) -> dict[str, Any]:
 
     def once() -> dict[str, float]:
         path = ours("homotopy", LONGEST)
-        path = path if path < LONGEST else np.inf
+        path = path if path < 0.9 * LONGEST else np.inf  # clocks of virtual machines are coarse
         lars = min(_lars(X, D, lambda1, given, gram) for gram in (False, True))
         better = min(path, lars)
         if not np.isfinite(better):
