@@ -2,7 +2,7 @@
 // in quadruple precision, whatever certificate they come with; then the adjoint and the gradients.
 //
 // With clang, libFuzzer drives it. Without, main() reads files, so that the corpus can be replayed under any compiler.
-// A promise that is broken prints what it was and aborts.
+// A broken promise is printed, and aborts the program.
 #include <algorithm>
 #include <cmath>
 #include <cstdio>
@@ -13,8 +13,8 @@
 #include <limits>
 #include <vector>
 
-#include "../core/adjoint.hpp"
-#include "../core/batch.hpp"
+#include "batch/encode.hpp"
+#include "learn/adjoint.hpp"
 
 using namespace taskdict;
 
@@ -147,22 +147,27 @@ void check_same(const Codes<T>& all, const Codes<T>& some, Index first, Index ro
 
 template <class T>
 void check_adjoint(const Task<T>& task, const Encoder<T>& encoder, const Codes<T>& codes, Source& source, Interrupt& interrupt) {
-    const Supports supports = {codes.indptr.data(), codes.indices.data(), task.n, task.p};
+    const SparsityPattern pattern = codes.pattern(task.p);
     std::vector<T> g(std::size_t(codes.indices.size())), beta(g.size());
     for (T& value : g) value = source.number<T>(1);
-    solve_adjoint(encoder, supports, codes.factors.data(), g.data(), beta.data(), 1, interrupt);
+    solve_adjoint(encoder, pattern, codes.factors.span(), g, beta, 1, interrupt);
     std::vector<T> both(std::size_t(2 * task.n * task.m)), gradient(std::size_t(task.p * task.m)), other(gradient.size());
     for (const int n_threads : {1, 3})
-        code_gradient(encoder, supports,
-                      {codes.values.data(), codes.factors.data(), g.data(), task.atoms.data(), task.signals.data(), T(0.25), both.data(),
-                       n_threads == 1 ? gradient.data() : other.data()},
-                      n_threads, interrupt);
+        code_gradient<T>(encoder, pattern,
+                         {codes.values.span(),
+                          codes.factors.span(),
+                          g,
+                          {task.atoms.data(), task.p, task.m},
+                          {task.signals.data(), task.n, task.m},
+                          T(0.25),
+                          {both.data(), 2 * task.n, task.m},
+                          {n_threads == 1 ? gradient.data() : other.data(), task.p, task.m}},
+                         n_threads, interrupt);
     if (std::memcmp(gradient.data(), other.data(), gradient.size() * sizeof(T)) != 0) broken("gradients do not depend on threads");
     if (!task.modest) return;
     // M (M β − g) = 0, whether M is singular or not.
     for (Index r = 0; r < task.n; ++r) {
-        const std::int64_t start = supports.indptr[r];
-        const Index k = Index(supports.indptr[r + 1] - start);
+        const Index start = pattern.start(r), k = pattern.count(r);
         if (codes.status.data()[r] == std::uint8_t(Status::inexact)) continue;
         std::vector<Wide> gram(std::size_t(k * k)), residual(static_cast<std::size_t>(k));
         Wide size = 0, top = 0;
@@ -171,8 +176,8 @@ void check_adjoint(const Task<T>& task, const Encoder<T>& encoder, const Codes<T
             for (Index j = 0; j < k; ++j) {
                 Wide sum = i == j ? Wide(task.parameters.lambda2) : Wide(0);
                 for (Index f = 0; f < task.m; ++f)
-                    sum += Wide(task.atoms[std::size_t(supports.indices[start + i] * task.m + f)]) *
-                           Wide(task.atoms[std::size_t(supports.indices[start + j] * task.m + f)]);
+                    sum += Wide(task.atoms[std::size_t(pattern.support(r)[i] * task.m + f)]) *
+                           Wide(task.atoms[std::size_t(pattern.support(r)[j] * task.m + f)]);
                 gram[std::size_t(i * k + j)] = sum;
                 row += magnitude(sum);
             }
@@ -256,7 +261,7 @@ void run(Source& source) {
     }
     const Encoder<T> sparse(task.atoms.data(), task.p, task.m, task.parameters, true, 1, interrupt);
     Codes<T> of_sparse(false);
-    encode(sparse, SparseSignals<T>{values.data(), indptr.data(), indices.data(), task.n}, of_sparse, 2, interrupt);
+    encode(sparse, SparseSignals<T>{values, indptr, indices}, of_sparse, 2, interrupt);
     check_codes(task, of_sparse);
 
     check_adjoint(task, encoder, codes, source, interrupt);

@@ -1,0 +1,178 @@
+#include <nanobind/stl/optional.h>
+#include <nanobind/stl/tuple.h>
+
+#include <optional>
+#include <tuple>
+
+#include "batch/encode.hpp"
+#include "bindings/bindings.hpp"
+#include "bindings/calls.hpp"
+#include "learn/adjoint.hpp"
+#include "learn/sums.hpp"
+
+namespace taskdict {
+namespace {
+
+// The row of a signal that is not finite, if the call found one.
+template <class T, template <class> class Signals>
+std::optional<Index> encode_signals(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads) {
+    std::optional<Index> bad_row;
+    interruptible([&](Interrupt& interrupt) {
+        try {
+            encode(encoder, signals, codes, n_threads, interrupt);
+        } catch (const BadSignal& bad) {
+            bad_row = bad.row;
+        }
+    });
+    return bad_row;
+}
+
+// Compressed rows may be followed by unused memory.
+template <class T>
+void require_length(const char* name, const List<T>& list, std::size_t least) {
+    if (list.shape(0) >= least) return;
+    const std::string message = std::string(name) + " has " + std::to_string(list.shape(0)) + " entries, but must have at least " +
+                                std::to_string(least) + ": the last entry of indptr.";
+    throw nb::value_error(message.c_str());
+}
+
+template <class T>
+std::size_t features(const Encoder<T>& encoder) {
+    return std::size_t(encoder.features());
+}
+
+constexpr const char* per_signal = "one row per signal (indptr), one column per feature of the dictionary";
+constexpr const char* per_nonzero = "one number per nonzero (indices)";
+
+template <class T>
+void bind_codes(nb::module_& module, const char* name) {
+    nb::class_<Codes<T>>(module, name, "The codes of a growing number of signals, in compressed rows.")
+        .def(nb::init<bool>(), nb::arg("keep_factors"),
+             "Start without signals. With keep_factors, the inverses on the supports are kept for adjoints.")
+        .def(
+            "release",
+            [](Codes<T>& codes) {
+                auto released = std::make_tuple(release(codes.values), release(codes.indices), release(codes.indptr), release(codes.status),
+                                                release(codes.kkt), release(codes.steps), release(codes.factors));
+                codes.begin();
+                return released;
+            },
+            "Return (values, indices, indptr, status, kkt, steps, factors) and start anew; nothing is copied.\n\n"
+            "For n signals and N nonzeros: values, indices (N,), indptr (n + 1,), status, kkt, steps (n,). The factors are the lower triangles of\n"
+            "(M_ΛΛ)⁻¹ of all signals, one after another; k (k + 1) / 2 numbers for k nonzeros, or none without keep_factors.");
+}
+
+template <class T>
+void bind_encoder_of(nb::module_& module, const char* name) {
+    nb::class_<Encoder<T>>(module, name, "A dictionary prepared for encoding: argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² for many signals x.")
+        .def(
+            "__init__",
+            [](Encoder<T>* self, Matrix<T> atoms, double lambda1, double lambda2, bool positive, bool homotopy, bool sparse, int n_threads) {
+                const Parameters parameters = {lambda1, lambda2, positive, homotopy ? Method::homotopy : Method::active_set};
+                interruptible([&](Interrupt& interrupt) {
+                    new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads, interrupt);
+                });
+            },
+            nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
+            nb::arg("n_threads"),
+            "Prepare the dictionary atoms (p, m), which must be finite. It is copied.\n\n"
+            "With positive, codes are non-negative. With homotopy, the first solver is the homotopy instead of the active-set descent. With\n"
+            "sparse, only encode_sparse may be called, otherwise only encode.")
+        .def(
+            "encode",
+            [](const Encoder<T>& encoder, Strided<T> x, Codes<T>& codes, int n_threads) {
+                require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
+                const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
+                return encode_signals(encoder, signals, codes, n_threads);
+            },
+            nb::arg("x"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of the signals x (n, m), of any strides, to codes.\n\n"
+            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
+        .def(
+            "encode_sparse",
+            [](const Encoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Codes<T>& codes, int n_threads) {
+                const std::size_t end = end_of(indptr);
+                require_length("values", values, end);
+                require_length("indices", indices, end);
+                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads);
+            },
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of n signals in compressed rows to codes: values, indices (N,), indptr (n + 1,).\n\n"
+            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
+        .def(
+            "duplicates",
+            [](const Encoder<T>& encoder, double cosine) {
+                Growing<std::int32_t> out;
+                {
+                    const nb::gil_scoped_release unlocked;
+                    const std::vector<std::int32_t> found = encoder.duplicates(cosine);
+                    out.append(found.data(), Index(found.size()));
+                }
+                return release(out);
+            },
+            nb::arg("cosine"), "Return the atoms whose angle with an earlier atom has at least this cosine, in ascending order.")
+        .def(
+            "objectives",
+            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Matrix<T> x, int n_threads) {
+                const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
+                require_shape("values", values, {indices.shape(0)}, per_nonzero);
+                require_shape("x", x, {indptr.shape(0) - 1, features(encoder)}, per_signal);
+                Growing<double> out;
+                double* const numbers = out.extend(pattern.rows());
+                {
+                    const nb::gil_scoped_release unlocked;
+                    objectives(encoder, pattern, view(values), view(x), {numbers, std::size_t(pattern.rows())}, n_threads);
+                }
+                return release(out);
+            },
+            nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("x"), nb::arg("n_threads"),
+            "Return the objective (n,) of the signals x (n, m) at their codes: ½‖x‖² − ½ αᵀ(DᵀD + λ2 I)α, by Lemma 1.")
+        .def(
+            "solve_adjoint",
+            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g, int n_threads) {
+                const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
+                require_shape("factors", factors, {std::size_t(factor_entries(pattern))}, "k (k + 1) / 2 numbers per signal with k nonzeros");
+                require_shape("g", g, {indices.shape(0)}, per_nonzero);
+                Growing<T> beta;
+                T* const numbers = beta.extend(pattern.nonzeros());
+                interruptible([&](Interrupt& interrupt) {
+                    solve_adjoint(encoder, pattern, view(factors), view(g), {numbers, g.shape(0)}, n_threads, interrupt);
+                });
+                return release(beta);
+            },
+            nb::arg("indptr"), nb::arg("indices"), nb::arg("factors"), nb::arg("g"), nb::arg("n_threads"),
+            "Return β (N,) with (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ on the support Λ of every signal, for g (N,); of least norm if singular.")
+        .def(
+            "gradient",
+            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> factors, List<T> g,
+               Matrix<T> atoms, Matrix<T> x, T reconstruction, Writable<T> both, Writable<T> in_atoms, int n_threads) {
+                const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
+                const std::size_t n = indptr.shape(0) - 1, m = features(encoder), p = std::size_t(encoder.atoms());
+                require_shape("values", values, {indices.shape(0)}, per_nonzero);
+                require_shape("factors", factors, {std::size_t(factor_entries(pattern))}, "k (k + 1) / 2 numbers per signal with k nonzeros");
+                require_shape("g", g, {indices.shape(0)}, per_nonzero);
+                require_shape("atoms", atoms, {p, m}, "the dictionary of the encoder");
+                require_shape("x", x, {n, m}, per_signal);
+                require_shape("both", both, {2 * n, m}, "two rows per signal");
+                require_shape("in_atoms", in_atoms, {p, m}, "the shape of the dictionary");
+                const CodeGradient<T> gradient = {view(values), view(factors),  view(g),    view(atoms),
+                                                  view(x),      reconstruction, view(both), view(in_atoms)};
+                interruptible([&](Interrupt& interrupt) { code_gradient(encoder, pattern, gradient, n_threads, interrupt); });
+            },
+            nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("factors"), nb::arg("g"), nb::arg("atoms"), nb::arg("x"),
+            nb::arg("reconstruction"), nb::arg("both").noconvert(), nb::arg("in_atoms").noconvert(), nb::arg("n_threads"),
+            "Set in_atoms (p, m) to the gradient of Σ ℓ(α) + w Σ ½‖x − Dα‖² in the atoms, where g (N,) is ∇α ℓ and w is reconstruction.\n\n"
+            "The first n rows of both (2n, m) become the residuals x − Dα, the others the gradients Dβ + w (x − Dα) in the signals. atoms (p, m)\n"
+            "and x (n, m) are those that were encoded.");
+}
+
+}  // namespace
+
+void bind_encoder(nb::module_& module) {
+    bind_codes<float>(module, "CodesFloat32");
+    bind_codes<double>(module, "CodesFloat64");
+    bind_encoder_of<float>(module, "EncoderFloat32");
+    bind_encoder_of<double>(module, "EncoderFloat64");
+}
+
+}  // namespace taskdict

@@ -1,0 +1,79 @@
+// The first line: one signal solved in single precision, then checked or refined in double.
+//
+//     float:   active set ──► checked in double
+//     double:  active set in float ──► refined to double
+#pragma once
+
+#include "dictionary/code.hpp"
+#include "dictionary/fast_dictionary.hpp"
+#include "dictionary/second_line.hpp"
+
+namespace taskdict {
+
+// A signal of the scaled problem.
+template <class T>
+struct FastSignal {
+    const T* x = nullptr;
+    const float* c = nullptr;  // its correlations in single precision
+    double norm = 0;           // ‖x‖, or a little more
+    double lambda1 = 0;
+};
+
+template <class T>
+struct FirstAttempt {
+    bool certified = false;
+    Code<T> code;                      // if not certified, only its number of steps
+    Method next = Method::active_set;  // for the second line to begin with
+};
+
+template <class T>
+class FirstLine;
+
+// Codes in single precision.
+template <>
+class FirstLine<float> {
+  public:
+    struct Scratch {
+        explicit Scratch(const FirstLine& line) : workspace(line.fast_.gram().view()) {}
+        OwnedWorkspace<float> workspace;
+        Array<double> residual;
+    };
+
+    FirstLine(const ScaledDictionary<float>& dictionary, const SecondLine<float>&, const Parameters& parameters, bool sparse, int n_threads,
+              Interrupt& interrupt);
+
+    const FastDictionary& fast() const { return fast_; }
+    FirstAttempt<float> solve(const FastSignal<float>& signal, Scratch& scratch, Interrupt& interrupt) const;
+
+  private:
+    const ScaledDictionary<float>& dictionary_;
+    Parameters parameters_;
+    FastDictionary fast_;
+};
+
+// Codes in double precision, with the support and the inverse of single precision. The Gram matrix in double is that of the second
+// line.
+template <>
+class FirstLine<double> {
+  public:
+    struct Scratch {
+        explicit Scratch(const FirstLine& line) : workspace(line.fast_.gram().view()) {}
+        OwnedWorkspace<float> workspace;
+        Array<double> memory;  // of the buffers
+        RefinementBuffers buffers;
+    };
+
+    FirstLine(const ScaledDictionary<double>& dictionary, const SecondLine<double>& second, const Parameters& parameters, bool sparse, int n_threads,
+              Interrupt& interrupt);
+
+    const FastDictionary& fast() const { return fast_; }
+    FirstAttempt<double> solve(const FastSignal<double>& signal, Scratch& scratch, Interrupt& interrupt) const;
+
+  private:
+    const ScaledDictionary<double>& dictionary_;
+    const GramMatrix<double>& gram_;
+    Parameters parameters_;
+    FastDictionary fast_;
+};
+
+}  // namespace taskdict

@@ -1,0 +1,61 @@
+#include "dictionary/gram.hpp"
+
+#include <algorithm>
+
+#include "system/cost_model.hpp"
+#include "system/threads.hpp"
+
+namespace taskdict {
+namespace {
+
+constexpr Index atom_block = 48;         // atoms in a task
+constexpr Index cache_way_bytes = 2048;  // addresses that differ by a multiple of this compete for the same lines of a cache
+
+// Rows of M must not all start at the same place of a cache.
+Index padded_stride(Index p, Index panel, std::size_t bytes) {
+    const Index stride = round_up(p, panel);
+    return stride * Index(bytes) % cache_way_bytes == 0 ? stride + panel : stride;
+}
+
+}  // namespace
+
+template <class S>
+Array<S> pack(const S* atoms, Index p, Index m) {
+    const Kernels<S>& kernels = instruction_set().kernels<S>();
+    Array<S> packed(round_up(p, kernels.panel_width) * m);
+    kernels.pack_panels(atoms, p, m, packed.data());
+    return packed;
+}
+
+template <class S>
+GramMatrix<S>::GramMatrix(Index p, Index rank)
+    : view_{nullptr, p, padded_stride(p, instruction_set().kernels<S>().panel_width, sizeof(S)), rank}, memory_(p * view_.stride) {
+    view_.rows = memory_.data();
+}
+
+// Only the panels from the diagonal on are computed, then mirrored.
+template <class S>
+GramMatrix<S>::GramMatrix(const S* atoms, const Array<S>& packed, Index p, Index m, double lambda2, int n_threads, Interrupt& interrupt)
+    : GramMatrix(p, lambda2 == 0 ? std::min(m, p) : p) {
+    const Kernels<S>& kernels = instruction_set().kernels<S>();
+    S* const rows = memory_.data();
+    const Index stride = view_.stride;
+    n_threads = worthwhile_threads(n_threads, cost::per_gram_product * double(p) * double(p) * double(m));
+    in_threads((p + atom_block - 1) / atom_block, n_threads, &interrupt, [&](Index b) {
+        interrupt.poll();
+        const Index first = b * atom_block, count = std::min(atom_block, p - first);
+        const Index panel = first / kernels.panel_width;
+        kernels.multiply({atoms + first * m, m, count, packed.data(), m, p, panel, rows + first * stride, stride});
+        for (Index j = first + 1; j < p; ++j)  // in this order, reads and writes stay in the first-level cache
+            for (Index i = first; i < std::min(first + count, j); ++i) rows[j * stride + i] = rows[i * stride + j];
+        for (Index i = first; i < first + count; ++i) rows[i * stride + i] += S(lambda2);
+    });
+    interrupt.poll();
+}
+
+template Array<float> pack(const float*, Index, Index);
+template Array<double> pack(const double*, Index, Index);
+template class GramMatrix<float>;
+template class GramMatrix<double>;
+
+}  // namespace taskdict

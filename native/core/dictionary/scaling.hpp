@@ -1,0 +1,43 @@
+// Scaling by powers of two, which is exact, so that nothing over- or underflows.
+#pragma once
+
+#include <algorithm>
+#include <cmath>
+#include <limits>
+
+#include "simd/kernels.hpp"
+
+namespace taskdict {
+
+// Loads one vector into a contiguous row, scaled by a power of two if its entries are far from 1. The vector is then
+// `scale` · out. If it spans so many magnitudes that scaling would lose small entries, it is `wide` and stays as it is.
+struct Loaded {
+    double scale = 1;
+    double norm = 0;  // of `out`, or a little more
+    bool finite = true;
+    bool wide = false;
+};
+
+template <class T>
+Loaded load_scaled(const T* x, Index step, Index m, T* out, float* narrow, bool scales = true) {
+    const auto load = instruction_set().kernels<T>().load_signal;
+    Loaded loaded;
+    Magnitude magnitude = load(x, step, m, T(1), out, narrow);
+    loaded.finite = !std::isnan(magnitude.top);
+    if (scales && loaded.finite && magnitude.top > 0 && !(magnitude.top > 0x1p-16 && magnitude.top < 0x1p16)) {
+        int exponent;
+        std::frexp(magnitude.top, &exponent);
+        exponent = std::clamp(exponent, std::numeric_limits<T>::min_exponent + 2, std::numeric_limits<T>::max_exponent - 3);
+        loaded.scale = std::ldexp(1.0, exponent);
+        magnitude = load(x, step, m, T(1 / loaded.scale), out, narrow);
+        for (Index i = 0; i < m; ++i) loaded.wide = loaded.wide || (x[i * step] != 0 && std::fabs(out[i]) < std::numeric_limits<T>::min());
+        if (loaded.wide) {
+            loaded.scale = 1;
+            magnitude = load(x, step, m, T(1), out, narrow);
+        }
+    }
+    loaded.norm = std::sqrt(magnitude.squares) * 1.0001;
+    return loaded;
+}
+
+}  // namespace taskdict

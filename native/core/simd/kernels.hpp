@@ -1,0 +1,120 @@
+// The kernels as tables of functions, one table per instruction set, chosen once at run time.
+#pragma once
+
+#include "solve/solver.hpp"
+
+namespace taskdict {
+
+// Features that the products sum in one go.
+inline constexpr Index slice_length = 256;
+
+// out[r, j] = Σ_i x[r, i] · atoms[j, i] for the atoms j < p, from the first of `first_panel` on. Rows of `out` are aligned and hold
+// whole panels.
+template <class T>
+struct PanelProduct {
+    const T* x;
+    Index x_stride;
+    Index rows;
+    const T* packed;  // the atoms, as pack_panels wrote them
+    Index m;
+    Index p;
+    Index first_panel;
+    T* out;
+    Index out_stride;
+};
+
+// Σ_i weights[i] · table[rows[i]] for rows of `stride` numbers.
+template <class T>
+struct RowSum {
+    const T* table;
+    Index stride;
+    const std::int32_t* rows;
+    const T* weights;
+    Index count;
+};
+
+template <class T>
+struct Extremes {
+    T top = 0;        // largest entry, at least 0
+    T magnitude = 0;  // largest magnitude
+};
+
+// Loading a signal also measures it.
+struct Magnitude {
+    double top = 0;      // largest magnitude; NaN if an entry is not finite
+    double squares = 0;  // ‖x‖²
+};
+
+// A vector high + low to twice the precision of double, in whole vectors of the processor.
+struct CompensatedVector {
+    double* high;
+    double* low;
+};
+
+// A single-precision solution to refine to double precision.
+struct RefinementProblem {
+    const Gram<float>& gram_fast;
+    const Gram<double>& gram;
+    const double* atoms;
+    Index m;
+    const double* x;
+    double scale;  // max(λ1, ‖c‖∞)
+    double lambda1;
+    bool positive;
+    double tolerance;          // accepted violation, relative to the scale
+    double correlation_error;  // bound on the error of the single-precision c
+    double largest_gram;       // bound on the entries of M
+};
+
+// A single-precision solution to check in double precision.
+struct DoubtfulProblem {
+    const Gram<float>& gram;
+    const float* atoms;
+    Index m;
+    const float* x;
+    double lambda1;
+    double lambda2;
+    bool positive;
+    double slack;  // bound on the error of the single-precision ρ
+};
+
+template <class T>
+using Solver = Solution<T> (*)(Workspace<T>&, const GramProblem<T>&, const Settings<T>&);
+
+template <class T>
+struct Kernels {
+    Index panel_width;  // rows of products hold a multiple of this
+    void (*pack_panels)(const T* atoms, Index p, Index m, T* packed);
+    void (*multiply)(const PanelProduct<T>&);
+    void (*correlate_some)(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out);
+    void (*add_rows)(const RowSum<T>&, T* out);
+    Index slice_width;  // numbers that add_slices sums at once in registers
+    void (*add_slices)(const RowSum<T>&, Index length, T fade, const T* before, T* after);
+    Extremes<T> (*extremes)(const T* c, Index stride);
+    Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
+    Solver<T> active_set;
+    Solver<T> homotopy;
+};
+
+struct InstructionSet {
+    const char* name;
+    Kernels<float> single_precision;
+    Kernels<double> double_precision;
+    bool (*refine)(Workspace<float>&, const RefinementProblem&, const RefinementBuffers&, double* kkt);
+    double (*check_doubtful)(Workspace<float>&, const DoubtfulProblem&, double* residual);
+    double (*compensated_residual)(const double* x, const RowSum<double>& combination, Index m, const CompensatedVector& residual);
+    void (*compensated_correlations)(const double* atoms, Index p, Index m, const CompensatedVector& residual, double* out, double* bounds);
+
+    template <class T>
+    const Kernels<T>& kernels() const {
+        if constexpr (sizeof(T) == sizeof(float))
+            return single_precision;
+        else
+            return double_precision;
+    }
+};
+
+// The best instruction set of this processor; the environment variable TASKDICT_ISA selects a lesser one, for tests.
+const InstructionSet& instruction_set();
+
+}  // namespace taskdict

@@ -1,0 +1,42 @@
+// The cost model: rough times of the loops on one core, from which the number of threads of a call follows.
+//
+// All numbers are microseconds on the machine of the benchmarks. Results do not depend on them: they only decide how many threads
+// are woken. A factor of two in any of them is of no consequence.
+#pragma once
+
+#include <algorithm>
+
+namespace taskdict {
+
+namespace cost {
+
+// Work for which one more thread pays. Waking one costs some ten microseconds; on busy cores, waiting for it may cost far more.
+inline constexpr double worth_a_thread = 100;
+
+// To load a signal, solve for its code and write it, apart from the terms in p and m·p.
+inline constexpr double per_signal = 1.5;
+// Per atom and signal: the passes of the solver over all correlations.
+inline constexpr double per_correlation = 4e-3;
+// Per atom, feature and signal: a multiply-add of X·Dᵀ, memory traffic included.
+inline constexpr double per_signal_product = 2.5e-5;
+// Per p²·m: a multiply-add of DᵀD, of which half are computed.
+inline constexpr double per_gram_product = 1e-5;
+// Per p²·m: a multiply-add of the gradient B − AD of the dictionary update.
+inline constexpr double per_update_product = 4e-5;
+// Per entry of a stored triangle (M_ΛΛ)⁻¹: all rounds of correction of an adjoint.
+inline constexpr double per_factor_entry = 2e-3;
+// Per feature of a row that is read for a weighted sum of rows.
+inline constexpr double per_row_feature = 1e-4;
+// Per pair of nonzeros of one signal: a scattered read or addition.
+inline constexpr double per_pair = 1e-3;
+// Per entry of a p × p matrix that is scaled or set to zero.
+inline constexpr double per_written_entry = 3e-4;
+
+}  // namespace cost
+
+// The number of threads worth using for so many microseconds of work, between 1 and n_threads.
+inline int worthwhile_threads(int n_threads, double microseconds) {
+    return int(std::clamp(microseconds / cost::worth_a_thread, 1.0, double(n_threads)));
+}
+
+}  // namespace taskdict

@@ -1,0 +1,113 @@
+#include "problems.hpp"
+
+namespace taskdict::tests {
+namespace {
+
+// Lemma 1 in long double, without the code of the core.
+template <class T>
+long double violation(const Encoded<T>& encoded, const Codes<T>& codes, Index r) {
+    const auto& [lambda1, lambda2, positive, method] = encoded.c.parameters;
+    const SparsityPattern pattern = codes.pattern(encoded.c.p);
+    const Index m = encoded.c.m;
+    std::vector<long double> residual(encoded.signal(r), encoded.signal(r) + m), code(std::size_t(encoded.c.p), 0.0L);
+    for (Index i = 0; i < pattern.count(r); ++i) {
+        const Index atom = pattern.support(r)[i];
+        const long double value = codes.values.data()[pattern.start(r) + i];
+        code[std::size_t(atom)] = value;
+        for (Index f = 0; f < m; ++f) residual[std::size_t(f)] -= value * (long double)(encoded.atom(atom)[f]);
+    }
+    long double worst = 0, scale = lambda1;
+    for (Index j = 0; j < encoded.c.p; ++j) {
+        const long double own = code[std::size_t(j)];
+        long double rho = -lambda2 * own, correlation = 0;
+        for (Index f = 0; f < m; ++f) {
+            rho += (long double)(encoded.atom(j)[f]) * residual[std::size_t(f)];
+            correlation += (long double)(encoded.atom(j)[f]) * (long double)(encoded.signal(r)[f]);
+        }
+        scale = std::max(scale, std::fabs(correlation));
+        if (positive && own < 0) return INFINITY;
+        const long double at_zero = (positive ? rho : std::fabs(rho)) - lambda1;
+        worst = std::max(worst, own != 0 ? std::fabs(rho - (own > 0 ? lambda1 : -lambda1)) : at_zero);
+    }
+    return scale > 0 ? worst / scale : worst;
+}
+
+template <class T>
+bool optimal(const Encoded<T>& encoded, const Codes<T>& codes) {
+    if (codes.status.size() != encoded.c.n) return false;
+    for (Index r = 0; r < encoded.c.n; ++r)
+        if (!(violation(encoded, codes, r) <= promised_kkt<T>) || codes.status.data()[r] == std::uint8_t(Status::inexact)) return false;
+    return true;
+}
+
+template <class T>
+void test_case(const Case& c) {
+    Encoded<T> encoded(c);
+    check(optimal(encoded, encoded.codes), c.name, type_name<T>);
+
+    // The certificate of the core against Lemma 1, for a code that is wrong.
+    if (encoded.codes.values.size() > 0) {
+        const Index k = encoded.codes.pattern(c.p).count(0);
+        std::vector<T> wrong(encoded.codes.values.data(), encoded.codes.values.data() + k);
+        for (T& value : wrong) value *= T(1.01);
+        const Problem<T> problem = {encoded.atoms.data(), c.p, c.m, encoded.signal(0), c.parameters.lambda1, c.parameters.lambda2,
+                                    c.parameters.positive};
+        const Certificate certificate = certify(problem, {encoded.codes.indices.data(), wrong.size()}, wrong);
+        std::copy(wrong.begin(), wrong.end(), encoded.codes.values.data());
+        const double expected = double(violation(encoded, encoded.codes, 0));
+        check(std::fabs(certificate.kkt - expected) <= 1e-6 * expected + certificate.bound, "certificate of a wrong code", type_name<T>);
+        check(k == 0 || expected > promised_kkt<T>, "a wrong code violates Lemma 1", type_name<T>);
+    }
+
+    // The same signals as compressed rows.
+    std::vector<std::int64_t> indptr = {0};
+    std::vector<std::int32_t> indices;
+    for (Index r = 0; r < c.n; ++r) {
+        for (Index i = 0; i < c.m; ++i) indices.push_back(std::int32_t(i));
+        indptr.push_back(std::int64_t(indices.size()));
+    }
+    const Encoder<T> sparse_encoder(encoded.atoms.data(), c.p, c.m, c.parameters, true, 1, encoded.interrupt);
+    Codes<T> sparse_codes(false);
+    encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, sparse_codes, 2, encoded.interrupt);
+    check(optimal(encoded, sparse_codes), "sparse signals", type_name<T>);
+}
+
+void test_interrupt() {
+    const std::vector<double> atoms = random_numbers<double>(400 * 100, 1), signals = random_numbers<double>(20000 * 100, 2);
+    Interrupt patient(nullptr), interrupt([] { return true; });
+    const Encoder<double> encoder(atoms.data(), 400, 100, {0.01, 0.1, false, Method::active_set}, false, 1, patient);
+    Codes<double> codes(false);
+    bool stopped = false;
+    try {
+        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, codes, 2, interrupt);
+    } catch (const Interrupted&) {
+        stopped = true;
+    }
+    check(stopped, "interrupt", "double");
+}
+
+void test_bad_signal() {
+    std::vector<float> atoms = random_numbers<float>(20 * 10, 1), signals = random_numbers<float>(500 * 10, 2);
+    signals[321 * 10 + 7] = std::numeric_limits<float>::infinity();
+    Interrupt interrupt(nullptr);
+    const Encoder<float> encoder(atoms.data(), 20, 10, {0.1, 0.0, false, Method::active_set}, false, 1, interrupt);
+    Codes<float> codes(false);
+    Index row = -1;
+    try {
+        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, codes, 2, interrupt);
+    } catch (const BadSignal& bad) {
+        row = bad.row;
+    }
+    check(row == 321, "bad signal", "float");
+}
+
+}  // namespace
+
+void test_coding() {
+    for_cases(test_case<float>);
+    for_cases(test_case<double>);
+    test_interrupt();
+    test_bad_signal();
+}
+
+}  // namespace taskdict::tests
