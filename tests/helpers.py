@@ -7,6 +7,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from sklearn.datasets import load_digits
+
+import taskdict as td
 
 TOLERANCE = {np.dtype(np.float32): 1e-4, np.dtype(np.float64): 1e-10}
 DTYPES = [np.float32, np.float64]
@@ -23,6 +26,22 @@ def relative_kkt(X, dictionary, codes, lambda1, lambda2=0.0, positive=False):
     scale = np.maximum(lambda1, np.abs(X @ D.T).max(axis=1, initial=0))
     scale[scale == 0] = 1
     return (violation.max(axis=1, initial=0) / scale).astype(float)
+
+
+def assert_exact(X, D, codes, report, lambda1, lambda2=0.0, positive=False):
+    """Assert that codes fulfil Lemma 1, that the report says so, and that they are sound as a sparse array."""
+    tolerance = TOLERANCE[X.dtype]
+    assert codes.dtype == X.dtype
+    assert codes.shape == (X.shape[0], D.shape[0])
+    assert report.kkt.dtype == X.dtype
+    assert report.status.shape == report.kkt.shape == report.n_steps.shape == (X.shape[0],)
+    assert not (report.status == td.Status.INEXACT).any()
+    assert report.kkt.max(initial=0) <= tolerance
+    assert relative_kkt(X, D, codes, lambda1, lambda2, positive).max(initial=0) <= tolerance
+    for row in range(X.shape[0]):
+        indices = codes.indices[codes.indptr[row] : codes.indptr[row + 1]]
+        assert (np.diff(indices) > 0).all()
+    assert (codes.data != 0).all()
 
 
 def objective(X, dictionary, codes, lambda1, lambda2=0.0):
@@ -105,3 +124,16 @@ def data_folder(name: str) -> Path:
     if not folder.is_dir():
         pytest.skip(f"{folder} does not exist")
     return folder
+
+
+def digits_split():
+    """Return normalised digits: 1000 to learn from, the others to test on."""
+    X, y = load_digits(return_X_y=True)
+    X = td.UnitNorm().fit_transform(X)
+    return X[:1000], y[:1000], X[1000:], y[1000:]
+
+
+def quick(n_components=30, **parameters):
+    """Return a classifier for `digits_split`."""
+    settings = {"lambda1": 0.15, "max_iter": 300, "random_state": 0, **parameters}
+    return td.TaskDrivenClassifier(n_components, **settings)

@@ -8,8 +8,7 @@ import numpy as np
 from sklearn.datasets import load_digits
 
 import taskdict as td
-from taskdict import training
-from taskdict.estimators.task_driven import learning
+from taskdict._learning import trainer, training_run
 
 LEARNERS = (
     "classifier",
@@ -73,7 +72,7 @@ def fit(kind, path):
         model = td.TaskDrivenRegressor(20, max_iter=40, n_measurements=10, **task).fit(X[:, :32], X[:, 32:])
         return learned(model, ("components_", "coef_", "transform_"))
     if kind.startswith("guarded"):
-        training.DIVERGED = 0.5  # so that the guard acts
+        trainer.DIVERGENCE_FACTOR = 0.5  # so that the guard acts
         X, Y = outliers()
         rate = "auto" if kind == "guarded" else ("adaptive", 0.5)
         model = td.TaskDrivenRegressor(8, lambda1=0.1, max_iter=60, learning_rate=rate, callbacks=guard, **task)
@@ -93,7 +92,7 @@ def fit(kind, path):
     assert kind == "restorer"
     model = td.ImageRestorer(6, 30, max_iter=15, refine=0.05, **task)
     model.fit(pictures(), degrade=td.images.degrade.floyd_steinberg)
-    second = model.refinement_.mapping
+    second = model.refinement_.patch_map
     arrays = learned(model, ("components_", "coef_", "weights_"))
     return {**arrays, "refined D": second.components, "refined W": second.coef, "refined weights": second.weights}
 
@@ -108,13 +107,13 @@ def fit_dictionary(path, X):
         if progress.n_iter % 5 == 0:
             progress.model.save(path)
 
-    model.set_params(warm_start=True, callback=save).fit(X)
+    model.set_params(warm_start=True, callbacks=save).fit(X)
     return learned(model, ("components_",))
 
 
 def train(kind, path):
     """Train or resume, with a checkpoint after nearly every batch; write what was learned to path.npz."""
-    learning.CHECKPOINT_SECONDS = 0.01
+    training_run.CHECKPOINT_SECONDS = 0.01
     warnings.simplefilter("error")
     warnings.filterwarnings("ignore", "checkpoint .* is of a finished training|warm_start=True resumes a training")
     arrays = fit(kind, path)

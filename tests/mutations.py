@@ -22,7 +22,7 @@ from PIL import Image
 from safetensors.numpy import save
 
 import taskdict as td
-from taskdict import storage
+from taskdict._files import storage
 from taskdict.images import degrade
 
 # ---------------------------------------------------------------------------------------------------------- models
@@ -83,6 +83,7 @@ def small_models() -> dict[str, Any]:
     views = [slice(0, 8), list(range(8, 16))]
     return {
         "SparseCoder": td.SparseCoder(X[:5]).fit(X),
+        "UnitNorm": td.UnitNorm().fit(X),
         "DictionaryLearning": td.DictionaryLearning(5, lambda1=0.1, max_iter=3, random_state=0).fit(X),
         "TaskDrivenClassifier": td.TaskDrivenClassifier(4, **few).fit(X, np.array(["a", "b", "c"])[y]),
         "TaskDrivenClassifier ovo": td.TaskDrivenClassifier(4, multi_class="ovo", decision="bilinear", **few).fit(X, y),

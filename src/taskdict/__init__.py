@@ -3,24 +3,23 @@
 from importlib.metadata import version as _version
 
 from taskdict import constraints, datasets, images, losses, streams
-from taskdict.coding import Report, Status, sparse_encode
-from taskdict.descent import DivergedError
+from taskdict._coding.encode import Report, Status, sparse_encode
+from taskdict._common.progress import Progress, ProgressLine
+from taskdict._files.persistent import VersionWarning
+from taskdict._files.registry import load
+from taskdict._files.storage import ModelFileError
+from taskdict._learning.descent import DivergedError
 from taskdict.estimators import (
     CompressedSensing,
     DictionaryLearning,
-    ImageClassifier,
     SparseCoder,
     TaskDrivenClassifier,
     TaskDrivenRegressor,
     UnitNorm,
 )
-from taskdict.estimators._versions import VersionWarning
-from taskdict.images import ImageRestorer, PatchVotingClassifier
-from taskdict.loading import load
-from taskdict.progress import Progress, ProgressLine
-from taskdict.storage import ModelFileError
+from taskdict.estimators.suggestions import suggest_parameters
+from taskdict.images import ImageClassifier, ImageRestorer, PatchVotingClassifier
 from taskdict.streams import stream
-from taskdict.suggestions import suggest_parameters
 
 __version__ = _version("taskdict")
 

@@ -14,19 +14,26 @@ import numpy as np
 from numpy.typing import NDArray
 
 from taskdict import _core
+from taskdict._common.arrays import Floats
 
-Floats = NDArray[Any]
-
-_ENCODERS = {np.dtype(np.float32): _core.EncoderFloat32, np.dtype(np.float64): _core.EncoderFloat64}
+_ENCODERS: dict[np.dtype[Any], type[_core.EncoderFloat32] | type[_core.EncoderFloat64]] = {
+    np.dtype(np.float32): _core.EncoderFloat32,
+    np.dtype(np.float64): _core.EncoderFloat64,
+}
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
 class BadSignalError(Exception):
-    """Raised by the core for a signal with an entry that is not finite."""
+    """Raised for a signal with an entry that is not finite."""
 
     def __init__(self, row: int) -> None:
         super().__init__(row)
         self.row = row
+
+
+def _check_row(row: int | None) -> None:
+    if row is not None:
+        raise BadSignalError(row)
 
 
 def aligned(array: Any) -> Any:
@@ -35,7 +42,7 @@ def aligned(array: Any) -> Any:
 
 
 class Encoded(NamedTuple):
-    """The codes of a batch in compressed rows, with what is known of each signal."""
+    """The codes of a batch in compressed rows, with a status for each signal."""
 
     values: Floats
     indices: NDArray[np.int32]
@@ -67,18 +74,21 @@ class Encoder:
         self._encoder = _ENCODERS[self.dtype](
             aligned(dictionary), lambda1, lambda2, positive, homotopy, sparse, n_threads
         )
-        self._codes = _CODES[self.dtype](keep_factors)
+        self._codes: Any = _CODES[self.dtype](keep_factors)  # of the encoder's dtype, which no type can say
 
     def encode(self, X: Floats) -> None:
         """Append the codes of dense signals; any strides."""
-        self._encoder.encode(aligned(X), self._codes, self.n_threads)
+        _check_row(self._encoder.encode(aligned(X), self._codes, self.n_threads))
 
     def encode_sparse(self, values: Floats, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
         """Append the codes of signals in compressed rows."""
-        self._encoder.encode_sparse(aligned(values), aligned(indptr), aligned(indices), self._codes, self.n_threads)
+        row = self._encoder.encode_sparse(
+            aligned(values), aligned(indptr), aligned(indices), self._codes, self.n_threads
+        )
+        _check_row(row)
 
     def release(self) -> Encoded:
-        """Hand over what was encoded so far; nothing is copied."""
+        """Hand over the codes so far; nothing is copied."""
         return Encoded(*self._codes.release())
 
     def objectives(self, encoded: Encoded, X: Floats) -> NDArray[np.float64]:
@@ -93,7 +103,7 @@ class Encoder:
         return self._encoder.duplicates(cosine)
 
     def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
-        """Solve on the active sets of ``encoded``, see :class:`taskdict.coding.ActiveSets`."""
+        """Solve on the active sets of ``encoded``, see :class:`taskdict._coding.encode.ActiveSets`."""
         beta: Floats = self._encoder.solve_adjoint(
             encoded.indptr, encoded.indices, encoded.factors, aligned(g), self.n_threads
         )
@@ -147,7 +157,8 @@ def decode(
 
 def correlate_supports(encoded: Encoded, table: Floats, X: Floats, n_threads: int) -> Floats:
     """Return the product of each signal with the rows of ``table`` that its support names, one per nonzero."""
-    products: Floats = _core.correlate_supports(encoded.indptr, encoded.indices, aligned(table), aligned(X), n_threads)
+    products: Floats = np.empty(len(encoded.indices), X.dtype)
+    _core.correlate_supports(encoded.indptr, encoded.indices, aligned(table), aligned(X), products, n_threads)
     return products
 
 
@@ -168,19 +179,19 @@ def diffuse_errors(pixels: Floats, taps: Sequence[tuple[int, int, float]]) -> No
 
 
 def bend(
-    pictures: NDArray[np.float32],
+    images: NDArray[np.float32],
     offsets: NDArray[np.int64],
     knots: NDArray[np.float32],
     down: NDArray[np.float32],
     right: NDArray[np.float32],
     background: float,
 ) -> NDArray[np.float32]:
-    """Return pictures moved by whole offsets and displaced by smooth fields, see ``native/core/pictures.hpp``.
+    """Return images shifted by whole offsets and displaced by smooth fields, see ``native/core/images/bend.hpp``.
 
     Parameters
     ----------
-    pictures : array of shape (n, height, width)
-        The pictures.
+    images : array of shape (n, height, width)
+        The images.
     offsets : array of shape (n, 2)
         Pixels down and to the right.
     knots : array of shape (n, 2, n_knots, n_knots)
@@ -188,9 +199,9 @@ def bend(
     down, right : arrays of shape (height, n_knots) and (width, n_knots)
         Weights of the knots at the pixels of a side.
     background : float
-        What is around a picture.
+        The value around an image.
     """
-    out = np.empty_like(pictures)
-    pictures, offsets, knots, down, right = map(aligned, (pictures, offsets, knots, down, right))
-    _core.bend(pictures, offsets, knots, down, right, background, out)
+    out = np.empty_like(images)
+    images, offsets, knots, down, right = map(aligned, (images, offsets, knots, down, right))
+    _core.bend(images, offsets, knots, down, right, background, out)
     return out

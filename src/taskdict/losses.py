@@ -1,9 +1,14 @@
-"""Losses of the task: twice differentiable functions of what a model makes of a code.
+"""Losses of the task: twice differentiable functions of the scores that a model gives a code.
 
 A loss of the scores has one method, ``evaluate``, which returns for a batch the value of each sample and the gradient
 in its scores. A loss that also depends on the codes, the signals or the dictionary themselves has ``evaluate_codes``
 in its place, and returns the explicit gradients, those at fixed codes, as well (paper, end of Section 3.1). To add
-one, write a class with one of these methods and pass an instance as `loss`; nothing else knows which losses there are.
+one, write a class with one of these methods and pass an instance as `loss`. A loss may have these attributes:
+
+quadratic : bool
+    Whether it is ½‖y − s‖². Then W has a closed form at fixed codes, and targets are brought to size one.
+log_likelihood : bool
+    Whether it is a negative log-likelihood, so that scores give probabilities of the classes.
 """
 
 from __future__ import annotations
@@ -14,10 +19,10 @@ from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 import numpy as np
 from numpy.typing import NDArray
 
-if TYPE_CHECKING:
-    from taskdict.gradients import CodedBatch
+from taskdict._common.arrays import Floats
 
-Floats = NDArray[Any]
+if TYPE_CHECKING:
+    from taskdict._coding.coded_batch import CodedBatch
 
 
 @runtime_checkable
@@ -30,7 +35,7 @@ class Loss(Protocol):
 
 @dataclass(frozen=True)
 class Terms:
-    """What a :class:`CodeLoss` makes of a batch: values, and gradients of their weighted sum.
+    """The values of a :class:`CodeLoss` on a batch, and the gradients of their weighted sum.
 
     Attributes
     ----------
@@ -64,6 +69,8 @@ class CodeLoss(Protocol):
 class SquaredLoss:
     """½‖y − s‖², with y of the shape of the scores (``eq:regression``)."""
 
+    quadratic = True
+
     def evaluate(self, y: Floats, scores: Floats) -> tuple[Floats, Floats]:
         """Return values and gradients."""
         error = scores - y
@@ -72,6 +79,8 @@ class SquaredLoss:
 
 class LogisticLoss:
     """Σ log(1 + exp(−y s)), with y = ±1 of the shape of the scores (``eq:linear``)."""
+
+    log_likelihood = True
 
     def evaluate(self, y: Floats, scores: Floats) -> tuple[Floats, Floats]:
         """Return values and gradients."""
@@ -84,6 +93,8 @@ class LogisticLoss:
 class SoftmaxLoss:
     """Log Σ_k exp(s_k) − s_y, with y the number of the class, of shape (n_samples,)."""
 
+    log_likelihood = True
+
     def evaluate(self, y: NDArray[np.intp], scores: Floats) -> tuple[Floats, Floats]:
         """Return values and gradients."""
         rows = np.arange(len(scores))
@@ -94,3 +105,26 @@ class SoftmaxLoss:
         gradient[rows, y] -= 1
         values: Floats = np.log(total[:, 0]) - shifted[rows, y]
         return values, gradient
+
+
+NAMED: dict[str, Loss] = {"logistic": LogisticLoss(), "squared": SquaredLoss()}
+
+
+def is_loss(value: Any) -> bool:
+    """Return whether a value is a loss, not a class of them."""
+    return not isinstance(value, type) and isinstance(value, (Loss, CodeLoss))
+
+
+def is_quadratic(loss: Loss | CodeLoss) -> bool:
+    """Return whether a loss is ½‖y − s‖²."""
+    return bool(getattr(loss, "quadratic", False))
+
+
+def is_log_likelihood(loss: Loss | CodeLoss) -> bool:
+    """Return whether scores give probabilities."""
+    return bool(getattr(loss, "log_likelihood", False))
+
+
+def sees_codes(loss: Loss | CodeLoss) -> bool:
+    """Return whether a loss depends on more than the scores."""
+    return hasattr(loss, "evaluate_codes")

@@ -16,7 +16,7 @@ import numpy as np
 from campaign_kinds.case import Kind, Outcome
 from campaign_kinds.files import BATCH, check, choose, read_all
 from mutations import mutated_images, small_images
-from taskdict.images.files import PictureError, read_picture
+from taskdict.images.io import ImageFileError, read_image
 
 EXTREMES = 0.2  # of the whole numbers of a type are its least or largest
 
@@ -26,8 +26,8 @@ def read(path: Path) -> tuple[str, str]:
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")
-            pixels = read_picture(path).pixels
-    except PictureError as error:
+            pixels = read_image(path).pixels
+    except ImageFileError as error:
         return "refused", "" if str(path) in str(error) else f"the message does not name the file: {error}"[:500]
     except Exception as error:
         return "error", f"reading raises {type(error).__name__}: {error}"[:500]
@@ -67,8 +67,8 @@ def _check_values(rng: np.random.Generator, outcome: Outcome) -> None:
             path = Path(folder) / "image.tif"
             path.write_bytes(content)
             try:
-                found = read_picture(path).pixels
-            except PictureError:
+                found = read_image(path).pixels
+            except ImageFileError:
                 outcome.counts[f"TIFF of {dtype} refused"] += 1
                 continue
         if found.shape != shape or not np.array_equal(found.astype(float), pixels.astype(float)):

@@ -15,7 +15,7 @@ import numpy as np
 
 from campaign_kinds.case import Kind, Outcome
 from campaign_kinds.trainings import TRAININGS
-from taskdict import storage
+from taskdict._files import storage
 
 TESTS = Path(__file__).parents[1]
 

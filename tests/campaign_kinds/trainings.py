@@ -15,8 +15,7 @@ from typing import Any
 import numpy as np
 
 import taskdict as td
-from taskdict import training
-from taskdict.estimators.task_driven import learning
+from taskdict._learning import trainer, training_run
 from taskdict.images import degrade
 
 STATE = "state"
@@ -58,7 +57,7 @@ def _regress(**parameters: Any) -> Any:
 
 def _guarded(**parameters: Any) -> Any:
     """A training in which the guard against divergence acts: some targets lead astray."""
-    training.DIVERGED = 0.5  # 1e3 in use; less, so that it acts a few times
+    trainer.DIVERGENCE_FACTOR = 0.5  # 1e3 in use; less, so that it acts a few times
     rng = np.random.default_rng(0)
     X = rng.standard_normal((300, 6))
     Y = X[:, :2] + 0.1 * rng.standard_normal((300, 2))
@@ -71,8 +70,10 @@ def _dictionary() -> Any:
     """It has no checkpoints of its own: a callback saves the model, which is loaded and learns on."""
     X, _ = _signals(2000)
     model = td.load(STATE) if os.path.exists(STATE) else td.DictionaryLearning(15, lambda1=0.1, random_state=0)
-    model.set_params(max_iter=60, batch_size=100, warm_start=True, callback=lambda progress: progress.model.save(STATE))
-    return model.fit(X).set_params(callback=None)
+    model.set_params(
+        max_iter=60, batch_size=100, warm_start=True, callbacks=lambda progress: progress.model.save(STATE)
+    )
+    return model.fit(X).set_params(callbacks=None)
 
 
 def _streamed() -> Any:
@@ -129,7 +130,7 @@ TRAININGS: dict[str, Callable[[], Any]] = {
 
 def main() -> None:
     """Run one training to its end."""
-    learning.CHECKPOINT_SECONDS = 0.0
+    training_run.CHECKPOINT_SECONDS = 0.0
     print("ready", flush=True)
     model = TRAININGS[sys.argv[1]]()
     if hasattr(model, "set_params") and "checkpoint" in model.get_params():

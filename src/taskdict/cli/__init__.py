@@ -9,21 +9,22 @@ import sys
 from collections.abc import Sequence
 from importlib.metadata import version
 
-from taskdict._text import message
-from taskdict.cli.experiments import add_demo, add_reproduce
-from taskdict.cli.pictures import PICTURE_COMMANDS
+from taskdict._common.text import message
+from taskdict.cli.demo import add_demo
+from taskdict.cli.images import add_degrade, add_restore, add_train_restorer
 from taskdict.cli.predict import add_predict
+from taskdict.cli.reproduce import add_reproduce
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the command line; return the exit status."""
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
-            stream.reconfigure(errors="replace")  # a λ must not end an experiment
+            stream.reconfigure(errors="replace")  # a terminal without λ must not end an experiment
     parser = argparse.ArgumentParser(prog="taskdict", description="Sparse dictionaries tuned to a task.")
     parser.add_argument("--version", action="version", version=f"taskdict {version('taskdict')}")
     commands = parser.add_subparsers(required=True, metavar="command")
-    for add in (add_demo, add_reproduce, add_predict, *PICTURE_COMMANDS):
+    for add in (add_demo, add_reproduce, add_predict, add_degrade, add_train_restorer, add_restore):
         add(commands)
     options = parser.parse_args(arguments)
     try:
@@ -32,7 +33,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         print(f"\ninterrupted{options.interrupted}", file=sys.stderr)
         return 130
-    except BrokenPipeError:  # who reads has had enough, as `head` may
+    except BrokenPipeError:  # the reader has ended, as `head` may
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 1
     except MemoryError as error:

@@ -8,9 +8,8 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from taskdict._outputs import check_output
-from taskdict._text import printable
-from taskdict.storage import replace_file
+from taskdict._common.atomic_files import check_output, replace_file
+from taskdict._common.text import printable
 
 
 def add_predict(commands: Any) -> None:
@@ -19,12 +18,12 @@ def add_predict(commands: Any) -> None:
         "predict",
         help="apply a saved model",
         description="Apply a model that its method save has written, and print one prediction per line. On a terminal, "
-        "characters of labels that it might obey are shown as escapes; a pipe or a file gets the labels as they are.",
+        "control characters in labels are shown as escapes; a pipe or a file gets the labels as they are.",
     )
     predict.add_argument(
         "model", type=Path, help="file of a TaskDrivenClassifier, TaskDrivenRegressor or ImageClassifier"
     )
-    predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with pictures")
+    predict.add_argument("signals", type=Path, help=".npy file with one signal per row, or with images")
     predict.add_argument("--output", type=Path, help="write the predictions to this .npy file instead")
     predict.add_argument("--force", action="store_true", help="replace an existing file")
     predict.set_defaults(run=run_predict, interrupted="")
@@ -46,7 +45,7 @@ def run_predict(options: argparse.Namespace) -> None:
             signals = np.load(file, allow_pickle=False)
     except OSError:
         raise
-    except Exception:  # NumPy's reader raises all kinds for damaged files
+    except Exception:  # NumPy's reader raises many types for damaged files
         signals = None
     if not isinstance(signals, np.ndarray):
         raise ValueError(f"{str(options.signals)!r} is not a .npy file of numbers.")

@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskdict.datasets.places import DataError, Folder, find
+from taskdict.datasets.fetch import DataError, Folder, find_file
 
 MNIST_ADDRESSES = (
     "https://storage.googleapis.com/cvdf-datasets/mnist/",
     "https://ossci-datasets.s3.amazonaws.com/mnist/",
 )
-MNIST_FILES = {  # sha256 of what the file holds, not of how it is compressed
+MNIST_FILES = {  # sha256 of the content, not of the compressed file
     "train-images-idx3-ubyte": "ba891046e6505d7aadcbbe25680a0738ad16aec93bde7f9b65e87a2fc25776db",
     "train-labels-idx1-ubyte": "65a50cbbf4e906d70832878ad85ccda5333a97f0f4c3dd2ef09a8a9eef7101c5",
     "t10k-images-idx3-ubyte": "0fa7898d509279e482958e8ce81c8e77db3f2f8254e26661ceb7762c4d494ce7",
     "t10k-labels-idx1-ubyte": "ff7bcfd416de33731a308c3f266cc351222c34898ecbeaf847f06e48f7ec33f2",
 }
 USPS_ADDRESSES = ("https://hastie.su.domains/ElemStatLearn/datasets/",)
-USPS_FILES = {  # sha256 of the sorted rows of label and pixels: the order differs from place to place
+USPS_FILES = {  # sha256 of the sorted rows of label and pixels: the order differs between sources
     "train": "f4063c29b32b01b2ab9769e4a33f4352c210f98a2cedb50f646d858eb9079bba",
     "test": "d952caf396c03bfe84aaf50516902ada1fbe2ecd007304c112b5757cd35ff54e",
 }
@@ -35,12 +35,12 @@ USPS_FILES = {  # sha256 of the sorted rows of label and pixels: the order diffe
 
 @dataclass(frozen=True)
 class Digits:
-    """Pictures of digits with their labels, to learn from and to test on.
+    """Images of digits with their labels: a training set and a test set.
 
     Attributes
     ----------
     name : str
-        Of the data set.
+        Name of the data set.
     images, test_images : array of shape (n_images, height, width)
         Grey values, larger where there is ink.
     labels, test_labels : array of shape (n_images,)
@@ -55,7 +55,7 @@ class Digits:
 
     @property
     def sha256(self) -> str:
-        """Identifies the numbers and their order."""
+        """Digest of the numbers and their order."""
         digest = hashlib.sha256()
         for array in (self.images, self.labels, self.test_images, self.test_labels):
             digest.update(f"{array.dtype.str} {array.shape} ".encode())
@@ -64,15 +64,15 @@ class Digits:
 
 
 def load_mnist(data: Folder = None, *, download: bool = True) -> Digits:
-    """Return MNIST: 60,000 digits of 28 × 28 pixels to learn from, 10,000 to test on.
+    """Return MNIST: 60,000 digits of 28 × 28 pixels for training, and 10,000 for testing.
 
     Parameters
     ----------
     data : path or None, default=None
-        A folder with ``mnist/`` in it, which has the four files ``train-images-idx3-ubyte`` and so on, compressed
-        (.gz) or not. None looks where ``TASKDICT_DATA`` says, then in the cache.
+        A folder that contains ``mnist/`` with the four files ``train-images-idx3-ubyte`` and so on, compressed (.gz)
+        or not. None searches the folder that ``TASKDICT_DATA`` names, then the cache.
     download : bool, default=True
-        Whether to download what is not there to the cache, if no folder is passed. This needs pooch:
+        Whether to download missing files to the cache, if no folder is passed. This needs pooch:
         ``pip install "taskdict[experiments]"``.
 
     Returns
@@ -83,11 +83,11 @@ def load_mnist(data: Folder = None, *, download: bool = True) -> Digits:
     Raises
     ------
     DataError
-        If the data are not found and cannot be downloaded, or a file is not what it should be.
+        If the data are not found and cannot be downloaded, or the content of a file is wrong.
     """
     parts: list[Any] = []
     for name, expected in MNIST_FILES.items():
-        path = find("mnist", (f"{name}.gz", name), MNIST_ADDRESSES, data, download)
+        path = find_file("mnist", (f"{name}.gz", name), MNIST_ADDRESSES, data, download)
         content = _content(path)
         if hashlib.sha256(content).hexdigest() != expected:
             raise DataError(
@@ -100,16 +100,16 @@ def load_mnist(data: Folder = None, *, download: bool = True) -> Digits:
 
 
 def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
-    """Return USPS: 7,291 digits of 16 × 16 pixels to learn from, 2,007 to test on.
+    """Return USPS: 7,291 digits of 16 × 16 pixels for training, and 2,007 for testing.
 
     Parameters
     ----------
     data : path or None, default=None
-        A folder with ``usps/`` in it, which has ``usps.npz`` (x_train, y_train, x_test, y_test) or the text files
-        ``zip.train`` and ``zip.test``, compressed (.gz) or not. None looks where ``TASKDICT_DATA`` says, then in the
-        cache.
+        A folder that contains ``usps/`` with ``usps.npz`` (x_train, y_train, x_test, y_test), or with the text files
+        ``zip.train`` and ``zip.test``, compressed (.gz) or not. None searches the folder that ``TASKDICT_DATA`` names,
+        then the cache.
     download : bool, default=True
-        Whether to download what is not there to the cache, if no folder is passed. This needs pooch:
+        Whether to download missing files to the cache, if no folder is passed. This needs pooch:
         ``pip install "taskdict[experiments]"``.
 
     Returns
@@ -120,12 +120,12 @@ def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
     Raises
     ------
     DataError
-        If the data are not found and cannot be downloaded, or a file is not what it should be.
+        If the data are not found and cannot be downloaded, or the content of a file is wrong.
     """
     parts: list[Any] = []
     for part, expected in USPS_FILES.items():
         names = ("usps.npz", f"zip.{part}.gz", f"zip.{part}")
-        path = find("usps", names, USPS_ADDRESSES, data, download, wanted=names[1])
+        path = find_file("usps", names, USPS_ADDRESSES, data, download, wanted=names[1])
         try:
             if path.suffix == ".npz":
                 with path.open("rb") as file, np.load(file, allow_pickle=False) as arrays:
@@ -143,12 +143,12 @@ def load_usps(data: Folder = None, *, download: bool = True) -> Digits:
 
 
 def load_bundled(data: Folder = None, *, download: bool = False) -> Digits:
-    """Return scikit-learn's 1,797 digits of 8 × 8 pixels, the last 597 to test on; nothing is looked for or downloaded.
+    """Return scikit-learn's 1,797 digits of 8 × 8 pixels, of which the last 597 are for testing.
 
     Parameters
     ----------
     data, download : ignored
-        Present so that all data sets are loaded alike.
+        Present so that all data sets are loaded in the same way.
 
     Returns
     -------

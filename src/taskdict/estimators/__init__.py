@@ -2,7 +2,6 @@
 
 from taskdict.estimators.compressed_sensing import CompressedSensing
 from taskdict.estimators.dictionary_learning import DictionaryLearning
-from taskdict.estimators.image_classifier import ImageClassifier
 from taskdict.estimators.sparse_coder import SparseCoder
 from taskdict.estimators.task_driven import TaskDrivenClassifier, TaskDrivenRegressor
 from taskdict.estimators.unit_norm import UnitNorm
@@ -10,7 +9,6 @@ from taskdict.estimators.unit_norm import UnitNorm
 __all__ = [
     "CompressedSensing",
     "DictionaryLearning",
-    "ImageClassifier",
     "SparseCoder",
     "TaskDrivenClassifier",
     "TaskDrivenRegressor",

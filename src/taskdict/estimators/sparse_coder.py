@@ -5,27 +5,35 @@ from __future__ import annotations
 from typing import Any, Self
 
 import numpy as np
-from numpy.typing import ArrayLike
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
 
-from taskdict import storage
-from taskdict._validation import check_dictionary
-from taskdict.coding import sparse_encode
-from taskdict.estimators._base import DictionaryTransformer
-from taskdict.estimators._signals import validated
+from taskdict._coding.encode import sparse_encode
+from taskdict._common.validation import check_dictionary, check_flag, check_penalty
+from taskdict._files import storage
+from taskdict._files.persistent import PersistentEstimator, parameters_from_file
+from taskdict._files.registry import register
+from taskdict._learning.scaling import size_of, sparse_size
+from taskdict._learning.task_settings import DEFAULT_LAMBDA1
+from taskdict.estimators.codes import CodesMixin, decoded, model_file
+from taskdict.estimators.features import Features, read_signals
 
 
-class SparseCoder(DictionaryTransformer):
+@register
+class SparseCoder(CodesMixin, PersistentEstimator):
     """Encode signals on a fixed dictionary with the elastic net.
 
     Each signal x becomes the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², see
-    :func:`taskdict.sparse_encode`, which this class makes usable in pipelines and searches.
+    :func:`taskdict.sparse_encode`, for use in pipelines and searches.
 
     Parameters
     ----------
     dictionary : array of shape (n_components, n_features)
-        One atom per row, of any norm.
-    lambda1 : float, default=0.15
-        Weight of the ℓ1 norm; the default suits signals and atoms of unit norm.
+        One atom per row, of any norm. There is no default: None is an error in `fit`.
+    lambda1 : float or None, default=0.15
+        Weight of the ℓ1 norm; the default suits signals and atoms of unit norm. None is 0.15 times the root mean square
+        norm of the signals in `fit`.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm.
     positive : bool, default=False
@@ -34,11 +42,15 @@ class SparseCoder(DictionaryTransformer):
         See :func:`taskdict.sparse_encode`.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
+    sparse_output : bool, default=True
+        Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
 
     Attributes
     ----------
     components_ : array of shape (n_components, n_features)
         The dictionary.
+    lambda1_ : float
+        The weight of the ℓ1 norm that is used.
     n_features_in_ : int
         Number of features per signal.
     feature_names_in_ : array of str
@@ -55,13 +67,14 @@ class SparseCoder(DictionaryTransformer):
 
     def __init__(
         self,
-        dictionary: ArrayLike,
+        dictionary: ArrayLike | None = None,
         *,
-        lambda1: float = 0.15,
+        lambda1: float | None = 0.15,
         lambda2: float = 0.0,
         positive: bool = False,
         method: str = "auto",
         n_threads: int | None = None,
+        sparse_output: bool = True,
     ) -> None:
         self.dictionary = dictionary
         self.lambda1 = lambda1
@@ -69,9 +82,10 @@ class SparseCoder(DictionaryTransformer):
         self.positive = positive
         self.method = method
         self.n_threads = n_threads
+        self.sparse_output = sparse_output
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters against the data; nothing is learned.
+        """Check the parameters against the data; nothing is learned but `lambda1_`.
 
         Parameters
         ----------
@@ -84,24 +98,75 @@ class SparseCoder(DictionaryTransformer):
         -------
         self : SparseCoder
         """
-        X = validated(self, X, accept_sparse="csr", dtype="numeric")
+        if self.dictionary is None:
+            raise ValueError("dictionary must be an array of shape (n_components, n_features), got None.")
+        X, features = read_signals(self, X, reset=True, ensure_all_finite=True)
         single = getattr(self.dictionary, "dtype", None) == np.float32
-        self.components_ = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
-        sparse_encode(X[:1], self.components_, **self._coding())  # every argument is checked before any work is done
+        atoms = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
+        lambda1 = self.lambda1
+        if lambda1 is None:
+            lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
+        self._encode(X[:1], atoms, lambda1)  # every argument is checked before any work is done
+        self.components_, self.lambda1_ = atoms, float(lambda1)
+        features.publish(self)
         return self
 
-    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
-        atoms = arrays["components"]
+    def inverse_transform(self, codes: Any) -> NDArray[Any]:
+        """Return the signals Dα of codes.
+
+        Parameters
+        ----------
+        codes : array or sparse array of shape (n_samples, n_components)
+            Codes, as `transform` returns them.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        """
+        check_is_fitted(self)
+        return decoded(codes, self.components_)
+
+    def _codes(self, X: Any) -> sp.csr_array:
+        return self._encode(X, self.components_, self.lambda1_ if self.lambda1 is None else self.lambda1)
+
+    def _encode(self, X: Any, atoms: NDArray[Any], lambda1: float) -> sp.csr_array:
+        return sparse_encode(
+            X,
+            atoms,
+            lambda1=lambda1,
+            lambda2=self.lambda2,
+            positive=self.positive,
+            method=self.method,
+            n_threads=self.n_threads,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a dictionary."""
+        return hasattr(self, "components_")
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _summary(self) -> str:
+        n_atoms, width = self.components_.shape
+        return f"{n_atoms} atoms of {width} features, lambda1 {self.lambda1_:.3g}"
+
+    def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        return model_file(self, {"components": self.components_}, {"lambda1": self.lambda1_})
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        parameters, arrays = parameters_from_file(arrays, document["parameters"])
+        model, atoms = cls(**parameters), arrays["components"]
         if atoms.dtype not in (np.float32, np.float64):
             raise ValueError("its dictionary must be float32 or float64")
-        self.components_ = check_dictionary(atoms, atoms.dtype)
-        sparse_encode(np.zeros((1, atoms.shape[1])), atoms, **self._coding())  # checks the parameters
-
-    def _coding(self) -> dict[str, Any]:
-        return {
-            "lambda1": self.lambda1,
-            "lambda2": self.lambda2,
-            "positive": self.positive,
-            "method": self.method,
-            "n_threads": self.n_threads,
-        }
+        atoms = check_dictionary(atoms, atoms.dtype)
+        check_flag("sparse_output", model.sparse_output)
+        if model.lambda1 is not None:
+            check_penalty("lambda1", model.lambda1)
+        lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
+        model._encode(np.zeros((1, atoms.shape[1])), atoms, lambda1)  # checks the parameters
+        model.components_, model.lambda1_ = atoms, lambda1
+        Features.from_document(document, atoms.shape[1]).publish(model)
+        return model

@@ -9,13 +9,16 @@ import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import OneToOneFeatureMixin, TransformerMixin
 
-from taskdict._normalise import unit_norm
-from taskdict._validation import check_flag
-from taskdict.estimators._signals import validated
-from taskdict.estimators._versions import VersionedEstimator
+from taskdict._common.normalise import unit_norm
+from taskdict._common.validation import check_count, check_flag
+from taskdict._files import storage
+from taskdict._files.persistent import PersistentEstimator, parameters_from_file, parameters_to_file
+from taskdict._files.registry import register
+from taskdict.estimators.features import Features, validated
 
 
-class UnitNorm(OneToOneFeatureMixin, TransformerMixin, VersionedEstimator):
+@register
+class UnitNorm(OneToOneFeatureMixin, TransformerMixin, PersistentEstimator):
     """Subtract from each signal its own mean, then scale it to norm one.
 
     What the paper does to digits and image patches before anything else. There is nothing to fit: the first step of a
@@ -79,14 +82,26 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, VersionedEstimator):
         return unit_norm(X, self.center)
 
     def _check(self, X: Any, reset: bool) -> Any:
-        check_flag("center", self.center)
-        X = validated(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
-        if sp.issparse(X) and self.center:
+        if check_flag("center", self.center) and sp.issparse(X):
             raise ValueError("sparse signals cannot be centred: use UnitNorm(center=False).")
-        return X
+        return validated(self, X, accept_sparse="csr", dtype=(np.float64, np.float32), reset=reset)
+
+    def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        arrays, parameters = parameters_to_file(self)
+        features = Features.of(self).to_document() if hasattr(self, "n_features_in_") else {}
+        return arrays, {"parameters": parameters, **features}
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        parameters, _ = parameters_from_file(arrays, document["parameters"])
+        model = cls(**parameters)
+        check_flag("center", model.center)
+        if "n_features_in" in document:  # the model was fitted
+            Features.from_document(document, check_count("n_features_in", document["n_features_in"])).publish(model)
+        return model
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that there is nothing to fit."""
+        """Return scikit-learn's tags: there is nothing to fit."""
         tags = super().__sklearn_tags__()
         tags.requires_fit = False
         tags.input_tags.sparse = not self.center

@@ -1,4 +1,4 @@
-"""The demonstration of ``taskdict demo``: what tuning a dictionary to a task does, on digits that come along."""
+"""The demonstration of ``taskdict demo``: the effect of a task-driven dictionary, on scikit-learn's digits."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from typing import Any
 
 from numpy.typing import NDArray
 
-from taskdict._outputs import check_output
-from taskdict._pillow import pillow
-from taskdict._text import printable
-from taskdict.experiments.pictures import beside, mosaic, save_picture
+from taskdict._common.atomic_files import check_output
+from taskdict._common.pillow import pillow
+from taskdict._common.text import printable
+from taskdict.experiments.figures import mosaic, save_image, side_by_side
 
 
 def run(seed: int, output: Path) -> None:
@@ -32,7 +32,7 @@ def run(seed: int, output: Path) -> None:
     X, y = load_digits(return_X_y=True)
     X = td.UnitNorm().fit_transform(X)
     train, test, y_train, y_test = train_test_split(X, y, test_size=0.5, random_state=seed, stratify=y)
-    print(f"Handwritten digits, 8 × 8 pixels: {len(train)} to learn from, {len(test)} to be told apart.")
+    print(f"Handwritten digits, 8 × 8 pixels: {len(train)} to learn from, {len(test)} to classify.")
 
     def show(text: str, predicted: NDArray[Any]) -> None:
         wrong = int((predicted != y_test).sum())
@@ -53,6 +53,6 @@ def run(seed: int, output: Path) -> None:
     show("(c) dictionary and model tuned to the task together", model.predict(test))
 
     shown = [mosaic(atoms, (8, 8), columns=10, zoom=5) for atoms in (unsupervised.components_, model.components_)]
-    save_picture(beside(shown, gap=30), output)
+    save_image(side_by_side(shown, gap=30), output)
     print(f"saved {printable(output)}: the {len(model.components_)} atoms before (left) and after")
     print(f"took {time.monotonic() - begin:.0f} seconds")

@@ -1,8 +1,8 @@
-"""What damages pictures: halftoning, noise, blur, fewer pixels, missing pixels, JPEG.
+"""Degradations of images: halftoning, noise, blur, down-sampling, missing pixels, JPEG.
 
-Each function takes a picture (grey or colour; uint8, uint16, bool, or floats from 0 to 1) and returns one of the same
-dtype. Any function that does so can be used in their place. To add one, write such a function; if the command line is
-to know it, add it to `DEGRADATIONS`.
+Each function takes an image (grey or colour; uint8, uint16, bool, or floats from 0 to 1) and returns one of the same
+dtype. Any function that does so can be used in their place. To add one, write such a function. To make it available on
+the command line, add it to `DEGRADATIONS`.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ from numpy.typing import NDArray
 from scipy.ndimage import gaussian_filter
 from sklearn.utils import check_random_state
 
+from taskdict._common.arrays import Floats
+from taskdict._common.pillow import pillow
+from taskdict._common.pixels import check_image, from_unit, to_unit
+from taskdict._common.validation import check_count, check_positive
 from taskdict._native import diffuse_errors
-from taskdict._pillow import pillow
-from taskdict._validation import check_count, check_positive
-from taskdict.images.pixels import Floats, check_picture, from_unit, to_unit
 
-Picture = NDArray[Any]
+Pixels = NDArray[Any]
 Tap = tuple[int, int, float]  # pixels down, pixels to the right, share of the error
 
 _FLOYD_STEINBERG: tuple[Tap, ...] = ((0, 1, 7 / 16), (1, -1, 3 / 16), (1, 0, 5 / 16), (1, 1, 1 / 16))
@@ -33,29 +34,29 @@ _JARVIS: tuple[Tap, ...] = tuple(
 )
 
 
-def floyd_steinberg(image: Any) -> Picture:
-    """Return a halftone by error diffusion as Floyd and Steinberg have it: 7, 3, 5 and 1 sixteenths.
+def floyd_steinberg(image: Any) -> Pixels:
+    """Return a halftone by the error diffusion of Floyd and Steinberg: 7, 3, 5 and 1 sixteenths.
 
-    Pixels become black or white, row by row from left to right; the error of each goes to its neighbours to come. The
-    channels of a colour picture are halftones each.
+    Pixels become black or white, row by row from left to right. The error of a pixel is passed on to its neighbours
+    that come later. Each channel of a colour image becomes a halftone.
     """
-    return _by_channel(image, lambda channel: _diffused(channel, _FLOYD_STEINBERG))
+    return _apply_by_channel(lambda channel: _diffused(channel, _FLOYD_STEINBERG), image)
 
 
-def jarvis(image: Any) -> Picture:
-    """Return a halftone by error diffusion as Jarvis, Judice and Ninke have it, over twelve neighbours."""
-    return _by_channel(image, lambda channel: _diffused(channel, _JARVIS))
+def jarvis(image: Any) -> Pixels:
+    """Return a halftone by the error diffusion of Jarvis, Judice and Ninke, over twelve neighbours."""
+    return _apply_by_channel(lambda channel: _diffused(channel, _JARVIS), image)
 
 
-def ordered_dither(image: Any, size: int = 8) -> Picture:
-    """Return a halftone whose pixels are white above the thresholds of a Bayer matrix, which is repeated.
+def ordered_dither(image: Any, size: int = 8) -> Pixels:
+    """Return a halftone by ordered dithering: pixels are white above the thresholds of a repeated Bayer matrix.
 
     Parameters
     ----------
     image : array
-        A picture.
+        An image.
     size : int
-        Of the matrix: a power of two.
+        Size of the matrix, a power of two.
     """
     size = check_count("size", size)
     if size & (size - 1):
@@ -70,50 +71,48 @@ def ordered_dither(image: Any, size: int = 8) -> Picture:
         thresholds = np.tile((bayer + 0.5) / size**2, repeats)[:height, :width]
         return (channel > thresholds).astype(channel.dtype)
 
-    return _by_channel(image, dithered)
+    return _apply_by_channel(dithered, image)
 
 
-def gaussian_noise(image: Any, sigma: float = 0.1, random_state: Any = None) -> Picture:
-    """Return a picture with noise of standard deviation `sigma`, as a share of the range."""
+def gaussian_noise(image: Any, sigma: float = 0.1, random_state: Any = None) -> Pixels:
+    """Return an image with Gaussian noise of standard deviation `sigma`, as a share of the range."""
     rng = check_random_state(random_state)
-    return _as_a_whole(
-        image, lambda values: values + check_positive("sigma", sigma) * rng.standard_normal(values.shape)
-    )
+    return _apply(lambda values: values + check_positive("sigma", sigma) * rng.standard_normal(values.shape), image)
 
 
-def blur(image: Any, sigma: float = 1.5) -> Picture:
-    """Return a picture blurred by a bell of standard deviation `sigma` pixels; edges are mirrored."""
+def blur(image: Any, sigma: float = 1.5) -> Pixels:
+    """Return an image after a Gaussian blur of standard deviation `sigma` pixels; edges are mirrored."""
     sigma = check_positive("sigma", sigma)
-    return _by_channel(image, lambda channel: gaussian_filter(channel, sigma, mode="reflect"))
+    return _apply_by_channel(lambda channel: gaussian_filter(channel, sigma, mode="reflect"), image)
 
 
-def downsample(image: Any, factor: int = 2) -> Picture:
-    """Return a picture with a `factor` fewer pixels along each side, by bicubic interpolation that avoids aliasing."""
+def downsample(image: Any, factor: int = 2) -> Pixels:
+    """Return an image with `factor` times fewer pixels along each side, by bicubic interpolation without aliasing."""
     factor = check_count("factor", factor)
-    height, width = check_picture(image).shape[:2]
+    height, width = check_image(image).shape[:2]
     if min(height, width) < factor:
         raise ValueError(f"image must be at least factor={factor} pixels high and wide, got {height} by {width}.")
     return resize(image, height // factor, width // factor)
 
 
-def missing_pixels(image: Any, fraction: float = 0.5, random_state: Any = None) -> Picture:
-    """Return a picture of which a fraction of the pixels, at random places, is black."""
+def missing_pixels(image: Any, fraction: float = 0.5, random_state: Any = None) -> Pixels:
+    """Return an image in which a fraction of the pixels, at random positions, is black."""
     if not 0 <= fraction <= 1:
         raise ValueError(f"fraction must be from 0 to 1, got {fraction}.")
-    image = check_picture(image)
+    image = check_image(image)
     lost = check_random_state(random_state).random_sample(image.shape[:2]) < fraction
-    damaged: Picture = image.copy()
+    damaged: Pixels = image.copy()
     damaged[lost] = 0
     return damaged
 
 
-def jpeg(image: Any, quality: int = 10) -> Picture:
-    """Return what is left of a picture after JPEG compression of a quality from 1 to 95; needs Pillow."""
+def jpeg(image: Any, quality: int = 10) -> Pixels:
+    """Return an image after JPEG compression of a quality from 1 to 95; needs Pillow."""
     Image = pillow()
     if check_count("quality", quality) > 95:
         raise ValueError(f"quality must be from 1 to 95, got {quality}.")
-    image = check_picture(image)
-    if image.ndim == 3 and image.shape[2] != 3:  # JPEG knows grey and colour
+    image = check_image(image)
+    if image.ndim == 3 and image.shape[2] != 3:  # JPEG has grey and colour only
         return np.stack([jpeg(image[:, :, k], quality) for k in range(image.shape[2])], axis=2)
     shown = from_unit(to_unit(image), np.dtype(np.uint8))
     with io.BytesIO() as file:
@@ -123,7 +122,7 @@ def jpeg(image: Any, quality: int = 10) -> Picture:
     return from_unit(to_unit(read), image.dtype).reshape(image.shape)
 
 
-DEGRADATIONS: dict[str, Callable[..., Picture]] = {
+DEGRADATIONS: dict[str, Callable[..., Pixels]] = {
     "floyd-steinberg": floyd_steinberg,
     "jarvis": jarvis,
     "ordered": ordered_dither,
@@ -135,8 +134,8 @@ DEGRADATIONS: dict[str, Callable[..., Picture]] = {
 }
 
 
-def resize(image: Any, height: int, width: int) -> Picture:
-    """Return a picture of another size, by bicubic interpolation; needs Pillow."""
+def resize(image: Any, height: int, width: int) -> Pixels:
+    """Return an image of another size, by bicubic interpolation; needs Pillow."""
     Image = pillow()
 
     def resized(channel: Floats) -> Floats:
@@ -145,7 +144,7 @@ def resize(image: Any, height: int, width: int) -> Picture:
         )
         return np.asarray(small, channel.dtype)
 
-    return _by_channel(image, resized)
+    return _apply_by_channel(resized, image)
 
 
 def _diffused(channel: Floats, taps: Sequence[Tap]) -> Floats:
@@ -154,15 +153,15 @@ def _diffused(channel: Floats, taps: Sequence[Tap]) -> Floats:
     return halftone
 
 
-def _as_a_whole(image: Any, function: Callable[[Floats], Floats]) -> Picture:
-    """Return what a function of values from 0 to 1 makes of a picture."""
-    image = check_picture(image)
+def _apply(function: Callable[[Floats], Floats], image: Any) -> Pixels:
+    """Apply a function of values from 0 to 1 to an image."""
+    image = check_image(image)
     values = to_unit(image)
     return from_unit(np.asarray(function(values), values.dtype), image.dtype)
 
 
-def _by_channel(image: Any, function: Callable[[Floats], Floats]) -> Picture:
-    """Return what a function of one channel, values from 0 to 1, makes of each channel of a picture."""
+def _apply_by_channel(function: Callable[[Floats], Floats], image: Any) -> Pixels:
+    """Apply a function of values from 0 to 1 to each channel of an image."""
 
     def each(values: Floats) -> Floats:
         if values.ndim == 2:
@@ -170,4 +169,4 @@ def _by_channel(image: Any, function: Callable[[Floats], Floats]) -> Picture:
         channels = [function(np.ascontiguousarray(values[:, :, k])) for k in range(values.shape[2])]
         return np.stack(channels, axis=2)
 
-    return _as_a_whole(image, each)
+    return _apply(each, image)

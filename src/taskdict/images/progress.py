@@ -1,11 +1,12 @@
-"""How far the work on a picture is."""
+"""The progress of the work on an image."""
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable
 
-Report = Callable[[int, int], None]  # of what is done, and of all
+from taskdict._common.progress import StatusLine
+
+Report = Callable[[int, int], None]  # steps done, and steps in all
 
 
 def silent(done: int, total: int) -> None:
@@ -25,12 +26,13 @@ class Steps:
         self._done += done == total
 
 
-def shown(done: int, total: int) -> None:
-    """Show how many of the examples have been restored, on standard error if there is one."""
-    file, last = sys.stderr, done == total
-    if file is None or file.closed:
-        return
-    if file.isatty():
-        print(f"\r{done}/{total} pictures restored", end="\n" if last else "", file=file, flush=True)
-    elif last:
-        print(f"{total} pictures restored", file=file, flush=True)
+def shown_restorations() -> Report:
+    """Return a report that shows, on standard error, how many of the examples have been restored."""
+    line = StatusLine()
+
+    def show(done: int, total: int) -> None:
+        line.show(f"{done}/{total} images restored")
+        if done == total:
+            line.close()
+
+    return show

@@ -1,8 +1,8 @@
 """Where batches come from: streams give signals forever, in random order where the source allows it.
 
-A stream has two methods for its readers, ``take(n)`` and ``batches(n)``, and two for those who stop and go on later,
-``state()`` and ``restore(state)``. Its memory does not grow with the number of signals: the random order is computed,
-not stored. To add a source, derive from :class:`Stream` and write ``_read``, ``state`` and ``restore``.
+A stream is read with ``take(n)`` or ``batches(n)``. ``state()`` returns its position, ``restore(state)`` goes there.
+Its memory does not grow with the number of signals: the random order is computed, not stored. To add
+a source, derive from :class:`Stream` and write ``_read``, ``state`` and ``restore``.
 """
 
 from __future__ import annotations
@@ -14,10 +14,10 @@ from typing import Any
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
-from taskdict.streams._base import Stream, StreamEndedError, dense_batch
-from taskdict.streams._images import ImageStream
-from taskdict.streams._iterated import IteratorStream
-from taskdict.streams._stored import ArrayStream, FileStream
+from taskdict.streams.base import Stream, StreamEndedError, dense_batch
+from taskdict.streams.images import ImageStream
+from taskdict.streams.iterated import IteratorStream
+from taskdict.streams.stored import ArrayStream, FileStream
 
 __all__ = [
     "ArrayStream",
@@ -40,8 +40,8 @@ def stream(
 ) -> Stream:
     """Make a stream of signals for the learners.
 
-    A stream gives batches with ``take(n)``, and endless batches with ``batches(n)``. It keeps its place: who reads it
-    next gets the signals that come next. ``state()`` tells the place, ``restore(state)`` goes there.
+    A stream gives batches with ``take(n)``, and endless batches with ``batches(n)``. It keeps its
+    position: the next reader gets the next signals. ``state()`` returns the position, ``restore(state)`` goes there.
 
     Parameters
     ----------

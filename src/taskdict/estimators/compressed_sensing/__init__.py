@@ -1,4 +1,4 @@
-"""Compressed sensing with learned measurements: `model` is how it is used, `estimator` how it learns."""
+"""Compressed sensing with learned measurements: the estimator, its fitting, and the learned measurements."""
 
 from taskdict.estimators.compressed_sensing.estimator import CompressedSensing
 

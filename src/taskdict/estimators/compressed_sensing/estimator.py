@@ -2,41 +2,28 @@
 
 from __future__ import annotations
 
-import contextlib
-import math
 import os
+from pathlib import Path
 from typing import Any, Self
 
 import numpy as np
 from numpy.typing import NDArray
-from sklearn.utils import check_random_state
+from sklearn.utils.validation import check_is_fitted
 
-from taskdict import storage
-from taskdict._exclusive import exclusive
-from taskdict._threads import one_blas_thread
-from taskdict._validation import check_dictionary, check_targets
-from taskdict.checkpoints import check_checkpoint
-from taskdict.coding import sparse_encode
-from taskdict.estimators._learner import LearnerMixin
-from taskdict.estimators._signals import validated
-from taskdict.estimators.compressed_sensing.model import AT_ONCE, SensingModel, wanted_from
-from taskdict.estimators.dictionary_learning import DictionaryLearning
-from taskdict.estimators.task_driven import TaskDrivenRegressor
-from taskdict.initialisation import principal_directions, ridge, start_transform
-from taskdict.streams import ArrayStream, Stream, StreamEndedError
-from taskdict.streams._derived import MappedStream, ReplayedStream, mapped
-
-Floats = NDArray[Any]
-
-SAMPLE = 20_000  # signals that the first Z is found from, at most
-TO_REGRESS = 100_000  # signals that W is found from where D is not learned for the task, at most
-PACE = 0.6  # divided by √T, how far an atom moves in the first of T batches
-FASTEST = 0.03  # but at most so far
-ENOUGH = 5  # signals for each of their entries, to whiten them
-LEAST_VARIANCE = 1e-4  # of the largest, where signals are whitened
+from taskdict._common.arrays import Floats
+from taskdict._common.exclusive import exclusive
+from taskdict._common.threads import one_blas_thread, resolve_threads
+from taskdict._files import storage
+from taskdict._files.integers import quantise, write_integers
+from taskdict._files.persistent import PersistentEstimator, parameters_from_file, parameters_to_file
+from taskdict._files.registry import register
+from taskdict.estimators.compressed_sensing.fitting import SensingSettings, fit_sensing, partial_fit_sensing
+from taskdict.estimators.compressed_sensing.learned import LearnedSensing
+from taskdict.estimators.features import Features, validated
 
 
-class CompressedSensing(LearnerMixin, SensingModel):
+@register
+class CompressedSensing(PersistentEstimator):
     """Few linear measurements of a signal, and the signal again from them.
 
     The measurements of a signal x are Zx, fewer numbers than x has. Their code α is the minimiser of ½‖Zx − Dα‖² +
@@ -47,17 +34,18 @@ class CompressedSensing(LearnerMixin, SensingModel):
     ----------
     n_measurements : int, default=20
         Number r of measurements, fewer than the signals have entries.
-    n_components : int, default=200
-        Number of atoms.
-    lambda1 : float, default=0.01
-        Weight of the ℓ1 norm of the codes, for signals of norm about one.
+    n_components : int or None, default=200
+        Number of atoms. None is as many as features, at most 256 and at most as many as signals.
+    lambda1 : float or None, default=0.01
+        Weight of the ℓ1 norm of the codes, for signals of norm about one. None is 0.01 times the root mean square norm
+        of the signals.
     lambda2 : float, default=0.01
         Weight of the squared ℓ2 norm of the codes. It must be positive: with more atoms than measurements and without
         it, codes change abruptly with Z and D, so that learning does not converge. As much as `lambda1` is a good
         start.
     transform_init : {"pca", "random"} or array of shape (n_measurements, n_features), default="pca"
-        Where Z starts, or what it is if it is not learned: the first principal directions of the signals, which are
-        not centred for that; Gaussian numbers of variance 1 / n_measurements; or as given.
+        The first Z, or the Z that is used if it is not learned: the first principal directions of the signals, which
+        are not centred; Gaussian numbers of variance 1 / n_measurements; or as given.
     learn_transform : bool, default=True
         Whether Z is learned; only where D is learned for the reconstruction.
     dictionary : {"learned", "unsupervised"} or array of shape (n_components, n_features), default="learned"
@@ -113,14 +101,12 @@ class CompressedSensing(LearnerMixin, SensingModel):
     (797, 64)
     """
 
-    _LEARNED = "transform_"
-
     def __init__(
         self,
         n_measurements: int = 20,
-        n_components: int = 200,
+        n_components: int | None = 200,
         *,
-        lambda1: float = 1e-2,
+        lambda1: float | None = 1e-2,
         lambda2: float = 1e-2,
         transform_init: Any = "pca",
         learn_transform: bool = True,
@@ -163,60 +149,15 @@ class CompressedSensing(LearnerMixin, SensingModel):
         X : array of shape (n_samples, n_features), or Stream
             Signals as they are measured. A stream, see :func:`taskdict.stream`, may have targets in place of y.
         y : array of shape (n_samples, n_outputs) or None, default=None
-            What is to be reconstructed: clean versions of noisy signals. None is the signals themselves.
+            The signals to be reconstructed: clean versions of noisy signals. None is the signals themselves.
 
         Returns
         -------
         self : CompressedSensing
         """
-        with self._keeps_in_step(), one_blas_thread():  # the bits of products must not depend on its threads
-            self._fit(X, y)
+        with one_blas_thread():  # the bits of products must not depend on its threads
+            fit_sensing(self, SensingSettings.parse(self.get_params(deep=False)), X, y)
         return self
-
-    def _fit(self, X: Any, y: Any) -> None:
-        self._check_parameters()
-        check_checkpoint(self.checkpoint)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        resumed = self._resumed()
-        signals, sample = self._open_pairs(X, y, seed, resumed)
-        Z = self._first_transform(sample, seed)
-        if isinstance(self.dictionary, str) and self.dictionary == "learned":
-            P, back = self._whitening(sample) if self.learn_transform else (Z, Z)
-            start = Z @ back if self.learn_transform else None
-            unseeded = self.random_state is None and isinstance(self.transform_init, str)
-            if resumed is not None and self.learn_transform and unseeded:
-                start = resumed.transform_init
-            model = TaskDrivenRegressor(**self._learner_parameters(start, seed), checkpoint=self.checkpoint)
-            try:
-                model.fit(MappedStream(signals, P))
-            finally:  # an interrupted training leaves what it has learned
-                if "_training" in vars(model):
-                    self._learner = model, Z, P
-                    self._publish_regressor(model, Z, P)
-            return
-        begin = None if signals.n_signals is None else signals.state()
-        if isinstance(self.dictionary, str):
-            learner = DictionaryLearning(
-                self.n_components,
-                lambda1=self.lambda1,
-                lambda2=self.lambda2,
-                batch_size=max(self.batch_size, 2 * self.n_components),
-                max_iter=self.max_iter,
-                random_state=seed,
-                n_threads=self.n_threads,
-                verbose=self.verbose,
-                callback=self.callbacks,
-            ).fit(MappedStream(signals, Z))
-            D, n_iter = learner.components_, learner.n_iter_
-        else:
-            D, n_iter = self._measured_atoms(Z), 0
-        if isinstance(signals, ReplayedStream):
-            signals.again()
-        elif begin is not None:  # each signal once
-            signals.restore(begin)
-        W = self._regress(MappedStream(signals, Z), D)
-        self.__dict__.pop("_learner", None)
-        self._publish(Z, D, W, n_iter)
 
     @exclusive
     def partial_fit(self, X: Any, y: Any = None) -> Self:
@@ -229,184 +170,134 @@ class CompressedSensing(LearnerMixin, SensingModel):
         X : array of shape (n_samples, n_features)
             Signals as they are measured.
         y : array of shape (n_samples, n_outputs) or None, default=None
-            What is to be reconstructed, None for the signals themselves.
+            The signals to be reconstructed, None for the signals themselves.
 
         Returns
         -------
         self : CompressedSensing
         """
-        with self._keeps_in_step():
-            self._partial_fit(X, y)
+        partial_fit_sensing(self, SensingSettings.parse(self.get_params(deep=False)), X, y)
         return self
 
-    def _partial_fit(self, X: Any, y: Any) -> None:
-        self._check_parameters()
-        if not (isinstance(self.dictionary, str) and self.dictionary == "learned"):
-            raise ValueError("partial_fit needs dictionary='learned': with others, use fit with a stream.")
-        if isinstance(X, Stream):
-            raise TypeError("X must be an array, got a stream: partial_fit(stream.take(n)) learns from its next.")
-        known = vars(self).get("_learner")
-        if known is None and hasattr(self, "transform_"):
-            raise ValueError(
-                "partial_fit goes on after fit or partial_fit with dictionary='learned' only, not with a model from a "
-                "file: fit a new one with transform_init=model.transform_."
-            )
-        X = validated(self, X, dtype=(np.float64, np.float32), reset=known is None)
-        seed = int(check_random_state(self.random_state).randint(2**31 - 1))
-        if known is None:
-            self._check_narrow(X.shape[1])
-            Z = self._first_transform(X, seed)
-            P, back = self._whitening(X) if self.learn_transform else (Z, Z)
-            start = Z @ back if self.learn_transform else None
-            known = TaskDrivenRegressor(**self._learner_parameters(start, seed)), Z, P
-        model, Z, P = known
-        for name, size in zip(("n_measurements", "n_components"), (len(Z), model.n_components), strict=True):
-            if getattr(self, name) != size:
-                raise ValueError(f"{name} is {getattr(self, name)}, but the model has {size}: it cannot change now.")
-        kept = ("n_measurements", "transform_init", "random_state")  # of what was begun
-        parameters = {k: v for k, v in self._learner_parameters(None, seed).items() if k not in kept}
-        model.set_params(**parameters).partial_fit(mapped(X, P), wanted_from(X, y))
-        self._learner = known
-        self._publish_regressor(model, Z, P)
+    def sense(self, X: Any) -> Floats:
+        """Return the measurements Zx of signals.
 
-    def _resumed(self) -> TaskDrivenRegressor | None:
-        """Return what a training has left in the file of `checkpoint`."""
-        learned = isinstance(self.dictionary, str) and self.dictionary == "learned"
-        if not learned or self.checkpoint is None or not os.path.isfile(self.checkpoint):
-            return None
-        random = isinstance(self.transform_init, str) and self.transform_init == "random"
-        if random and self.random_state is None and not self.learn_transform:
-            raise ValueError("random_state must be given to go on with a random Z that is not learned.")
-        arrays, document = storage.read(self.checkpoint)
-        try:
-            return TaskDrivenRegressor._from_file(arrays, document)
-        except storage.UNSOUND:
-            return None  # noticed by what goes on from there
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Signals.
 
-    def _open_pairs(self, X: Any, y: Any, seed: int, resumed: TaskDrivenRegressor | None) -> tuple[Stream, Floats]:
-        """Return a stream of signals and targets, and signals to begin with."""
-        if isinstance(X, Stream):
-            if y is not None:
-                raise TypeError("y must be None for a stream: taskdict.stream(source, y) has the targets.")
-            if resumed is not None and X.n_signals is not None:
-                with contextlib.suppress(ValueError, KeyError, TypeError):  # of another stream, which is noticed later
-                    X.restore(resumed._training.state.position["begin"])
-            if hasattr(self, "feature_names_in_"):
-                del self.feature_names_in_
-            n = min(SAMPLE, X.n_signals or SAMPLE)
-            begin = X.state()
-            sample, targets = X.take_pairs(n) if X.has_targets else (X.take(n), None)
-            self.n_features_in_ = sample.shape[1]
-            self._check_narrow(sample.shape[1])
-            if X.n_signals is None:
-                return ReplayedStream(sample, targets, X), sample
-            X.restore(begin)
-            return X, sample
-        X = validated(self, X, dtype=(np.float64, np.float32))
-        self._check_narrow(X.shape[1])
-        rows = np.random.default_rng(0).permutation(len(X))[:SAMPLE]  # the same with any seed: a training may go on
-        stream = ArrayStream(X, wanted_from(X, y), random_state=seed)
-        if resumed is not None and self.random_state is None:  # its order
-            with contextlib.suppress(ValueError, KeyError, TypeError):
-                stream.restore(resumed._training.state.position["begin"])
-        return stream, X[np.sort(rows)]
-
-    def _check_narrow(self, n_features: int) -> None:
-        if self.n_measurements >= n_features:
-            raise ValueError(
-                f"n_measurements={self.n_measurements} must be less than the number of entries of a signal "
-                f"(n_features={n_features}): as many measurements would need no reconstruction."
-            )
-
-    def _first_transform(self, sample: Floats, seed: int) -> Floats:
-        shape = (self.n_measurements, sample.shape[1])
-        if not isinstance(self.transform_init, str):
-            given = check_dictionary(self.transform_init, sample.dtype, name="transform_init")
-            if given.shape != shape:
-                raise ValueError(
-                    f"transform_init must have shape (n_measurements, n_features) = {shape}, got {given.shape}."
-                )
-            return given
-        if self.transform_init == "pca":  # of signals as they are: Wα has no intercept that could add their mean
-            return principal_directions(sample, self.n_measurements).astype(sample.dtype)
-        return start_transform(sample, self.n_measurements, "random", seed)
-
-    def _whitening(self, sample: Floats) -> tuple[Floats, Floats]:
-        """Return P and its inverse: the entries of Px are uncorrelated, and its size is that of x on average.
-
-        A gradient step on Z P⁻¹ is one on Z whose gradient is multiplied by the inverse of the covariance: directions
-        in which signals vary little are learned as fast as others.
+        Returns
+        -------
+        array of shape (n_samples, n_measurements)
         """
-        few = len(sample) < ENOUGH * sample.shape[1]
-        if self.nu2 > 0 or few:  # a penalty on Z, not on Z P⁻¹; or the covariance is not known well enough
-            identity = np.eye(sample.shape[1], dtype=sample.dtype)
-            return identity, identity
-        wide = sample.astype(np.float64)
-        variances, directions = np.linalg.eigh(wide.T @ wide / len(wide))
-        variances = np.maximum(variances, LEAST_VARIANCE * max(variances[-1], np.finfo(np.float64).tiny))
-        roots = np.sqrt(variances / variances.mean())
-        whitening, back = ((directions * scales) @ directions.T for scales in (1 / roots, roots))
-        return whitening.astype(sample.dtype), back.astype(sample.dtype)
+        learned = self._sensing()
+        return learned.measure(validated(self, X, dtype=(np.float64, np.float32), reset=False))
 
-    def _learner_parameters(self, Z: Floats | None, seed: int) -> dict[str, Any]:
-        """Return the parameters of what learns D and W, and Z if one is given."""
-        rate = self.learning_rate
-        if isinstance(rate, str) and rate == "adaptive":
-            rate = ("adaptive", min(FASTEST, PACE / math.sqrt(self.max_iter)))
-        return {
-            "n_components": self.n_components,
-            "lambda1": self.lambda1,
-            "lambda2": self.lambda2,
-            "nu": self.nu,
-            "nu2": self.nu2,
-            "n_measurements": None if Z is None else self.n_measurements,
-            "transform_init": "pca" if Z is None else Z,
-            "fit_intercept": False,
-            "batch_size": self.batch_size,
-            "max_iter": self.max_iter,
-            "learning_rate": rate,
-            "random_state": None if self.random_state is None else seed,
-            "n_threads": self.n_threads,
-            "verbose": self.verbose,
-            "callbacks": self.callbacks,
-        }
+    def reconstruct(self, measurements: Any) -> Floats:
+        """Return the signals that belong to measurements.
 
-    def _measured_atoms(self, Z: Floats) -> Floats:
-        """Return the measurements of the atoms that are given, scaled to norm one."""
-        atoms = check_dictionary(self.dictionary, Z.dtype)
-        if atoms.shape != (self.n_components, Z.shape[1]):
-            raise ValueError(
-                "dictionary must have shape (n_components, n_features) = "
-                f"{(self.n_components, Z.shape[1])}, got {atoms.shape}."
-            )
-        D = atoms @ Z.T
-        norms = np.linalg.norm(D, axis=1, keepdims=True)
-        if not norms.any():
-            raise ValueError("dictionary must have atoms whose measurements are not all zero.")
-        return np.ascontiguousarray(D / np.where(norms > 0, norms, 1))
+        Parameters
+        ----------
+        measurements : array of shape (n_samples, n_measurements)
+            Those that `sense` returns, or those of a device.
 
-    def _regress(self, signals: MappedStream, D: Floats) -> Floats:
-        """Return the W that minimises ½‖y − Wα‖² + nu/2 ‖W‖² on average, for the codes on D."""
-        coding: dict[str, Any] = {"lambda1": self.lambda1, "lambda2": self.lambda2, "n_threads": self.n_threads}
-        wanted, seen = min(TO_REGRESS, signals.n_signals or TO_REGRESS), 0
-        gram, right = np.zeros((len(D), len(D))), np.zeros((len(D), 0))
-        with one_blas_thread():
-            while wanted > 0:
-                n = min(AT_ONCE, wanted)
-                try:
-                    X, y = signals.take_pairs(n)
-                except StreamEndedError:
-                    if seen == 0:
-                        raise
-                    break
-                codes = sparse_encode(X, D.astype(X.dtype, copy=False), **coding).astype(np.float64)
-                gram += (codes.T @ codes).toarray()
-                products = codes.T @ check_targets(y).astype(np.float64)
-                right = products if seen == 0 else right + products
-                seen, wanted = seen + len(X), wanted - n  # fewer come if a stream drops some
-            W = ridge(gram / seen, right / seen, self.nu, D.dtype)
-        return np.ascontiguousarray(W, D.dtype)
+        Returns
+        -------
+        array of shape (n_samples, n_features)
+        """
+        return self._sensing().reconstruct(measurements, resolve_threads(self.n_threads))
 
-    def _publish_regressor(self, model: TaskDrivenRegressor, Z: Floats, P: Floats) -> None:
-        learned = model.transform_
-        self._publish(Z if learned is None else learned @ P, model.components_, model.coef_, model.n_iter_)
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the squared error ‖y − Wα‖² of a signal on average, so that greater is better.
+
+        Parameters
+        ----------
+        X : array of shape (n_samples, n_features)
+            Signals as they are measured.
+        y : array of shape (n_samples, n_outputs) or None, default=None
+            The signals to be reconstructed, None for the signals themselves.
+
+        Returns
+        -------
+        float
+        """
+        learned = self._sensing()
+        X = validated(self, X, dtype=(np.float64, np.float32), reset=False)
+        return -learned.squared_error(X, y, resolve_threads(self.n_threads))
+
+    def export(self, path: str | os.PathLike[str], bits: int = 8) -> tuple[NDArray[np.int32], int]:
+        """Write Z as whole numbers, for a device that measures: Z is about ``integers / 2**shift``.
+
+        Parameters
+        ----------
+        path : str or path
+            Name of the file. One that ends in .h is for the C language, .csv has numbers only, one row for each
+            measurement, and .npy is for NumPy.
+        bits : int, default=8
+            Bits of a number with its sign, from 2 to 16.
+
+        Returns
+        -------
+        integers : array of shape (n_measurements, n_features)
+        shift : int
+        """
+        integers, shift = quantise(self.transform_, bits)
+        write_integers(Path(path), integers, shift, bits)
+        return integers, shift
+
+    @property
+    def transform_(self) -> Floats:
+        """The matrix Z."""
+        return self._sensing().Z
+
+    @property
+    def components_(self) -> Floats:
+        """The dictionary D, atoms as rows."""
+        return self._sensing().D
+
+    @property
+    def coef_(self) -> Floats:
+        """The matrix W."""
+        return self._sensing().W
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of batches."""
+        return self._sensing().n_iter
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a model, also after a training that was interrupted."""
+        return "_learned" in vars(self)
+
+    def _sensing(self) -> LearnedSensing:
+        check_is_fitted(self)
+        learned: LearnedSensing = self._learned
+        return learned
+
+    def _summary(self) -> str:
+        (r, m), p = self.transform_.shape, len(self.components_)
+        return f"{r} measurements of signals with {m} entries, {p} atoms, {self.n_iter_} batches"
+
+    def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        SensingSettings.parse(self.get_params(deep=False))
+        learned = self._sensing()
+        (n_components, n_measurements), (lambda1, lambda2) = learned.D.shape, (learned.lambda1, learned.lambda2)
+        given, parameters = parameters_to_file(
+            self, n_components=n_components, n_measurements=n_measurements, lambda1=lambda1, lambda2=lambda2
+        )
+        arrays, document = learned.to_file()
+        return {**arrays, **given}, {"parameters": parameters, **document, **Features.of(self).to_document()}
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        parameters, arrays = parameters_from_file(arrays, document["parameters"])
+        model = cls(**parameters)
+        settings = SensingSettings.parse(model.get_params(deep=False))
+        if settings.lambda1 is None or arrays["D"].shape != (settings.n_components, settings.n_measurements):
+            raise ValueError("its arrays do not fit its parameters")
+        model._learned = LearnedSensing.from_file(arrays, document, settings.lambda1, settings.lambda2)
+        n_features = model._learned.Z.shape[1]
+        unnamed = {"n_features_in": n_features, "feature_names_in": None}  # of earlier versions
+        Features.from_document({**unnamed, **document}, n_features).publish(model)
+        return model

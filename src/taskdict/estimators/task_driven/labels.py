@@ -11,7 +11,7 @@ from sklearn.utils import column_or_1d
 from sklearn.utils.class_weight import compute_class_weight
 from sklearn.utils.multiclass import check_classification_targets
 
-from taskdict._validation import check_labels, unlabelled
+from taskdict._common.validation import check_labels, unlabelled
 
 
 def different_labels(y: Any, name: str = "y") -> NDArray[Any]:
@@ -43,7 +43,7 @@ def find_classes(y: Any, given: Any) -> NDArray[Any]:
         raise ValueError(
             f"{'y' if given is None else 'classes'} must have at least two classes, got {len(classes)} class "
             f"({', '.join(map(str, classes))}). "
-            "Unlabelled signals (-1) do not count."
+            "Unlabelled signals (-1) do not count; a class of that label needs another one."
         )
     return classes
 

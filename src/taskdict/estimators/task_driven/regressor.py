@@ -2,38 +2,35 @@
 
 from __future__ import annotations
 
-import math
 import os
 from typing import Any, Self
 
-import numpy as np
 from numpy.typing import ArrayLike, NDArray
 from sklearn.base import RegressorMixin
 
-from taskdict import storage
-from taskdict._exclusive import exclusive
-from taskdict._validation import check_targets
+from taskdict._common.exclusive import exclusive
+from taskdict._files.persistent import PersistentEstimator
+from taskdict._files.registry import register
 from taskdict.constraints import ConstraintSet
-from taskdict.estimators.task_driven.files import Training
-from taskdict.estimators.task_driven.learning import TaskLearner
-from taskdict.estimators.task_driven.sources import ArraySource, StreamSource, check_weights
-from taskdict.losses import CodeLoss, Loss, SquaredLoss
-from taskdict.streams import Stream
+from taskdict.estimators.task_driven.attributes import TaskAttributesMixin
+from taskdict.estimators.task_driven.fitting import Data, fit_task, partial_fit_task
+from taskdict.estimators.task_driven.targets import ColumnTargets
 
 
-class TaskDrivenRegressor(RegressorMixin, TaskLearner):
+@register
+class TaskDrivenRegressor(RegressorMixin, TaskAttributesMixin, PersistentEstimator):
     """Regression on sparse codes of the signals, with the dictionary tuned to it.
 
     A signal x has the code α, the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²; the prediction is Wα + b.
-    The dictionary D, with atoms of norm at most one, the parameters W and b, and the optional transform Z of the
+    The dictionary D, with atoms of norm at most one, the weights W and b, and the optional transform Z of the
     signals are learned together: they minimise (1 − μ) times the average loss, plus the penalties, by projected
     stochastic gradient through the exact codes (Algorithm 1 of the paper).
 
     Parameters
     ----------
-    n_components : int or sequence of int, default=100
-        Number of atoms. A sequence makes several dictionaries: each encodes the signal by itself, and the model sees
-        their codes side by side.
+    n_components : int, sequence of int, or None, default=100
+        Number of atoms. A sequence makes several dictionaries: each encodes the signal by itself, and the model gets
+        their codes side by side. None is as many as features, at most 256 and at most as many as samples.
     lambda1 : float or None, default=None
         Weight of the ℓ1 norm of the codes. It goes with the size of the signals; for signals of norm one, 0.05 to 0.25
         is usual. None is 0.15 times the root mean square norm of the signals.
@@ -45,12 +42,12 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     loss : "squared" or a loss, default="squared"
         ½‖y − s‖² of the prediction s, or an object as in :mod:`taskdict.losses`.
     decision : {"linear", "bilinear"}, default="linear"
-        How scores come from a code α of a signal x: Wα + b, or xᵀWα + b, which has as many parameters as x and α have
-        pairs of entries, and gives x and −x the same score unless `positive_code`.
+        The scores of a signal x with code α: Wα + b, or xᵀWα + b, where W has an entry for each pair of atom and
+        feature. A bilinear model gives x and −x the same score unless `positive_code`.
     mu : float or sequence of float, default=0.0
         Weight μ of the unsupervised objective; the loss of the task has the weight 1 − μ. A sequence such as
-        ``(1.0, 0.9, 0.8)`` is followed: `max_iter` batches for each, from where the one before ended; the parameters
-        that do best on a validation part are kept.
+        ``(1.0, 0.9, 0.8)`` is a continuation: `max_iter` batches for each value, from the result of the one before. The
+        weights with the lowest loss on a validation part are kept.
     n_measurements : int or None, default=None
         With a number r, signals are first mapped to r measurements Zx, and Z is learned too.
     transform_init : {"pca", "random"} or array of shape (n_measurements, n_features), default="pca"
@@ -65,10 +62,9 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         Whether to require non-negative atoms. With both, and signals that are not negative, this is a supervised
         sparse non-negative matrix factorisation.
     coef_set : object with a method ``project`` or None, default=None
-        A convex set that W is kept in, see :mod:`taskdict.constraints`; W has a row per output (and an entry per pair
-        of atom and feature if the decision is bilinear).
+        A convex set that W is projected on, see :mod:`taskdict.constraints`.
     transform_set : object with a method ``project`` or None, default=None
-        A convex set that Z is kept in.
+        A convex set that Z is projected on.
     fit_intercept : bool, default=True
         Whether to learn an intercept b, which is not penalised.
     batch_size : int, default=200
@@ -76,29 +72,26 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     max_iter : int, default=1000
         Number T of batches.
     learning_rate : "auto", float, "adaptive" or ("adaptive", float), default="auto"
-        The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets brought to size one. "auto" tries
-        several on a sample and takes the one that ends with the lowest objective on held-out samples, as the paper
-        does. "adaptive" needs no search: every atom moves at a pace of its own, its gradient divided by the usual size
-        of it, and slower and slower towards the end; a number with it is how far an atom moves in the first batches.
+        The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets of size one. "auto" is the paper's
+        search: it tries several on a sample and compares them on held-out samples. "adaptive" needs no search: it is
+        RMSprop with one second moment per atom, clipped and decayed like a cosine. A number with it is its first pace.
     average : bool, default=True
-        Whether the result is the average of the parameters over the last tenth of the batches where that has a lower
-        objective, on a sample, than the last ones; False gives the last ones, Algorithm 1 to the letter.
+        Whether the result is the Polyak–Ruppert average of the weights over the last tenth of the batches, if it has a
+        lower objective on a sample than the last weights. False always gives the last ones.
     dictionary_init : array of shape (n_components, n_features) or None, default=None
         Atoms to start from. None learns them first, without targets.
     early_stopping : bool, default=False
-        Whether to keep a validation part, look at its loss 50 times, keep the best parameters, and stop when there is
-        no gain for `n_iter_no_change` looks.
+        Whether to check the loss on a validation part 50 times, keep the best weights, and stop when there is no gain
+        for `n_iter_no_change` checks.
     validation_fraction : float, default=0.1
-        Size of the validation part, if there is one. With several values of `mu`, 0 keeps none: the model is then that
-        of the last value instead of the best.
+        Size of the validation part, if there is one. With several values of `mu`, 0 gives the model of the last value.
     n_iter_no_change : int, default=10
         See `early_stopping`.
     checkpoint : path or None, default=None
-        A file that the state of the training is written to every 20 seconds. If the training is stopped, even
-        killed, the same call resumes it and ends with the same bits. When it is complete, the same call returns at
-        once with a warning. The file is tied to the data by a digest of all of them; of an iterator, only the first
-        signals are known. If it cannot be written, a warning says so, the training continues, and the next try is 20
-        seconds later; a folder in which no file can be written is an error before any work is done.
+        A file that the training is written to every 20 seconds. After a stop, even by SIGKILL, the same call resumes it
+        and ends with the same bits; when the training is complete, it returns at once with a warning. The file is tied
+        to the data by a digest; of an iterator, only the first signals are known. If the file cannot be written, a
+        warning is given and the training continues.
     random_state : int, RandomState or None, default=None
         Seed of all random choices.
     n_threads : int or None, default=None
@@ -110,6 +103,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     warm_start : bool, default=False
         With True, `fit` resumes where the last `fit` or `partial_fit` ended or was interrupted, until there have been
         `max_iter` batches in all. Files do not hold this parameter: set it after :func:`taskdict.load`.
+    sparse_output : bool, default=True
+        Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
 
     Attributes
     ----------
@@ -129,8 +124,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     n_iter_ : int
         Number of batches.
     history_ : dict of lists
-        For each batch, the "objective" before it; for each look at the validation part, its "validation" loss and
-        "validation_iter", the number of batches before it.
+        For each batch, the "objective" before it; for each check, the "validation" loss and its "validation_iter".
     n_features_in_ : int
         Number of features per signal.
     feature_names_in_ : array of str
@@ -148,7 +142,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
     """
 
     _LOSSES = ("squared",)
-    _flat_and_targets: tuple[bool, int] | None = None  # whether y has one dimension, and its number of columns
+    _TARGETS = ColumnTargets
 
     def __init__(
         self,
@@ -183,6 +177,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         verbose: int = 0,
         callbacks: Any = None,
         warm_start: bool = False,
+        sparse_output: bool = True,
     ) -> None:
         self.n_components = n_components
         self.lambda1 = lambda1
@@ -214,6 +209,7 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         self.verbose = verbose
         self.callbacks = callbacks
         self.warm_start = warm_start
+        self.sparse_output = sparse_output
 
     @exclusive
     def fit(self, X: Any, y: Any = None, sample_weight: Any = None) -> Self:
@@ -237,8 +233,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         taskdict.DivergedError
             If the learning rate that was given is too large; the model before that is kept.
         """
-        with self._keeps_in_step():
-            self._fit(X, y, sample_weight)
+        settings = self._settings()
+        fit_task(self, settings, ColumnTargets(settings), Data(X, y, sample_weight))
         return self
 
     @exclusive
@@ -258,8 +254,8 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         -------
         self : TaskDrivenRegressor
         """
-        with self._keeps_in_step():
-            self._partial_fit(X, y, sample_weight)
+        settings = self._settings()
+        partial_fit_task(self, settings, ColumnTargets(settings), Data(X, y, sample_weight))
         return self
 
     def predict(self, X: Any) -> NDArray[Any]:
@@ -274,96 +270,12 @@ class TaskDrivenRegressor(RegressorMixin, TaskLearner):
         -------
         array of the shape of the targets in `fit`
         """
-        scores = self._scores(X)
-        return scores[:, 0] if self._known_targets()[0] else scores
-
-    def _loss(self) -> Loss | CodeLoss:
-        return SquaredLoss() if isinstance(self.loss, str) else self.loss
-
-    def _selects(self) -> list[Any]:
-        return [lambda y: (None, y)]
-
-    def _n_outputs(self) -> int:
-        return self._known_targets()[1]
-
-    def _known_targets(self) -> tuple[bool, int]:
-        assert self._flat_and_targets is not None
-        return self._flat_and_targets
-
-    def _target_scaling(self, y: NDArray[Any]) -> tuple[float, tuple[float, ...]]:
-        if not isinstance(self._loss(), SquaredLoss):
-            return 1.0, (0.0,) * y.shape[1]
-        offset = y.mean(axis=0, dtype=np.float64) if self.fit_intercept else np.zeros(y.shape[1])
-        error = y - offset
-        top = float(np.abs(error).max(initial=0))
-        size = top * math.sqrt(float(np.square(error / top).sum(axis=1).mean())) if top > 0 else 0.0
-        return size if size > 0 else 1.0, tuple(float(number) for number in offset)
-
-    def _open_pairs(
-        self, X: Any, y: Any, sample_weight: Any, validation: float, seed: int, previous: Training | None
-    ) -> Any:
-        reset = previous is None
-        if isinstance(X, Stream):
-            if y is not None or sample_weight is not None:
-                raise TypeError(
-                    "y and sample_weight must be None for a stream: taskdict.stream(source, y) has the targets."
-                )
-            if not X.has_targets:
-                raise TypeError(
-                    "X is a stream of signals only: taskdict.stream(source, y) makes one with targets; y is 'pairs' "
-                    "for an iterator that gives pairs (signals, targets)."
-                )
-            if reset:
-                self._flat_and_targets = None
-            return StreamSource(
-                X,
-                self._check_targets,
-                labels=False,
-                validation=validation,
-                use_unlabelled=False,
-                position=None if previous is None else previous.state.position,
-            )
-        X = self._check_signals(X, reset)
-        if y is None:
-            raise ValueError("requires y to be passed, but the target y is None.")
-        if reset:
-            self._flat_and_targets = None
-        targets = self._check_targets(y)
-        if len(targets) != X.shape[0]:
-            raise ValueError(f"y has {len(targets)} targets, but X has {X.shape[0]} signals.")
-        weights = check_weights(sample_weight, X.shape[0])
-        return ArraySource(X, targets, weights, labels=False, validation=validation, use_unlabelled=False, seed=seed)
-
-    def _check_targets(self, y: Any) -> NDArray[Any]:
-        """Return targets as columns of finite numbers, as many as before."""
-        y = check_targets(y)
-        flat = y.ndim == 1
-        columns: NDArray[Any] = y[:, None] if flat else y
-        columns = columns.astype(np.float64) if columns.dtype.kind != "f" else columns
-        known = self._flat_and_targets
-        if known is not None and known != (flat, columns.shape[1]):
-            raise ValueError(
-                f"y has {columns.shape[1]} columns (shape {y.shape}), but the model has {known[1]} outputs."
-            )
-        self._flat_and_targets = flat, columns.shape[1]
-        return columns
-
-    def _take_targets_of(self, other: Any) -> None:
-        self._flat_and_targets = other._flat_and_targets
-
-    def _learned(self) -> tuple[storage.Arrays, dict[str, Any]]:
-        arrays, document = super()._learned()
-        return arrays, {**document, "targets": list(self._known_targets())}
-
-    def _set_learned(self, arrays: storage.Arrays, learned: dict[str, Any]) -> None:
-        flat, n_targets = learned["targets"]
-        self._flat_and_targets = bool(flat), int(n_targets)
-        super()._set_learned(arrays, learned)
-        if arrays["b"].shape[1] != n_targets:
-            raise ValueError("its arrays do not fit each other")
+        scores, targets = self._scores(X), self._task().targets
+        assert isinstance(targets, ColumnTargets)
+        return scores[:, 0] if targets.flat else scores
 
     def __sklearn_tags__(self) -> Any:
-        """Tell scikit-learn that there may be several outputs."""
+        """Return scikit-learn's tags: there may be several outputs."""
         tags = super().__sklearn_tags__()
         tags.target_tags.multi_output = True
         tags.target_tags.required = True

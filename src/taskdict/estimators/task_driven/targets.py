@@ -1,192 +1,324 @@
-"""What the models of a classifier make of the classes, and what their scores say about them."""
+"""The targets of a task: the labels of classes, or columns of numbers.
+
+Targets know the loss of each model, how many models and outputs there are, and which samples a model learns from. They
+open the source of batches of a fit, in which targets are numbers: those of the classes, or the columns.
+"""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from collections.abc import Callable
-from itertools import combinations
-from typing import Any
+from dataclasses import dataclass
+from typing import Any, Protocol, Self
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
-from taskdict.losses import CodeLoss, LogisticLoss, Loss, SoftmaxLoss, SquaredLoss
+from taskdict._common.arrays import Floats
+from taskdict._common.validation import check_targets
+from taskdict._files import storage
+from taskdict._learning.committee import Select
+from taskdict._learning.scaling import size_of
+from taskdict._learning.task_settings import TaskSettings
+from taskdict.estimators.task_driven.class_coding import ClassCoding, class_coding
+from taskdict.estimators.task_driven.labels import class_numbers, class_weigher, find_classes, one_label_each
+from taskdict.losses import NAMED, CodeLoss, Loss, is_quadratic
+from taskdict.streams import Stream
+from taskdict.streams.pairs import ArrayPairs, Source, StreamPairs, check_weights, warn_unlabelled
 
-Floats = NDArray[Any]
-Select = Callable[[Any], tuple[NDArray[np.intp] | None, Any]]
+MAX_LABEL_CHARACTERS = 2**24  # in a file, if all labels were as long as the longest: so NumPy stores them
 
 
-class ClassCoding(ABC):
-    """How classes become the targets of one or more models; classes are numbered from 0."""
+@dataclass(frozen=True)
+class Request:
+    """The data of a fit, and how batches are to be drawn from them.
 
-    n_outputs = 1  # of each model
+    `X` is a stream, or signals that were checked. `position` is where batches are to continue, None at the beginning.
+    """
 
-    def __init__(self, n_classes: int, loss: Loss | CodeLoss) -> None:
-        self.n_classes = n_classes
-        self.loss = loss
+    X: Any
+    y: Any
+    sample_weight: Any
+    validation: float
+    seed: int
+    position: Any = None
+    classes: ArrayLike | None = None  # all labels, for a classifier
+
+
+class Targets(Protocol):
+    """What a fit needs to know of its targets."""
 
     @property
-    @abstractmethod
+    def settings(self) -> TaskSettings:
+        """The parameters of the fit."""
+
+    @property
+    def loss(self) -> Loss | CodeLoss:
+        """The loss of each model."""
+
+    @property
     def selects(self) -> list[Select]:
-        """For each model, a function of class numbers that returns its rows (None is all) and their targets."""
+        """For each model, a function that returns the rows it learns from and their targets."""
 
-    @abstractmethod
-    def decision(self, scores: Floats) -> Floats:
-        """Return one number per class, or one for two classes, from scores of shape (n_samples, all outputs)."""
-
-    def probabilities(self, scores: Floats) -> Floats:
-        """Return probabilities of the classes, of shape (n_samples, n_classes)."""
-        return _normalised(_sigmoid(self.decision(scores)))
+    @property
+    def n_outputs(self) -> int:
+        """Outputs of each model."""
 
     @property
     def batch_factor(self) -> float:
-        """How many samples a batch needs for each that a model sees."""
-        return 1.0
+        """How many samples a batch needs for each that a model learns from."""
+
+    def like(self, other: Any) -> Self:
+        """Return these targets with the classes or columns of an earlier fit."""
+
+    def open(self, request: Request) -> tuple[Source, Self]:
+        """Return a source of batches, and these targets with the classes or columns that were found."""
+
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
+        """Return the size of the targets, and their offset."""
+
+    def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return the targets for a model file."""
 
 
-class Binary(ClassCoding):
-    """One model: the second class against the first."""
+@dataclass(frozen=True, eq=False)
+class ClassTargets:
+    """Labels of classes; `classes` are those known before, None if they are to be found."""
+
+    settings: TaskSettings
+    classes: NDArray[Any] | None = None
+
+    @property
+    def coding(self) -> ClassCoding:
+        """How classes become the targets of models."""
+        assert self.classes is not None
+        return class_coding(self.settings.multi_class, self.settings.loss, len(self.classes))
+
+    @property
+    def loss(self) -> Loss | CodeLoss:
+        """The loss of each model."""
+        return self.coding.loss
 
     @property
     def selects(self) -> list[Select]:
-        """The second class is +1."""
-        return [lambda y: (None, _signs(y == 1))]
-
-    def decision(self, scores: Floats) -> Floats:
-        """Return the scores."""
-        return scores[:, 0]
-
-    def probabilities(self, scores: Floats) -> Floats:
-        """Return the logistic function of the scores."""
-        second = _sigmoid(scores[:, 0])
-        return np.stack([1 - second, second], axis=1)
-
-
-class OneVsRest(ClassCoding):
-    """A model per class."""
+        """For each model, a function that returns the rows it learns from and their targets."""
+        return self.coding.selects
 
     @property
-    def selects(self) -> list[Select]:
-        """The class of the model is +1."""
-
-        def select(k: int) -> Select:
-            return lambda y: (None, _signs(y == k))
-
-        return [select(k) for k in range(self.n_classes)]
-
-    def decision(self, scores: Floats) -> Floats:
-        """Return the scores."""
-        return scores
-
-
-class OneVsOne(ClassCoding):
-    """A model per pair of classes, which learns from these two only."""
-
-    @property
-    def pairs(self) -> list[tuple[int, int]]:
-        """The pairs (first, second), first < second."""
-        return list(combinations(range(self.n_classes), 2))
-
-    @property
-    def selects(self) -> list[Select]:
-        """The first class of a pair is +1."""
-
-        def select(first: int, second: int) -> Select:
-            def rows_of(y: Any) -> tuple[NDArray[np.intp], Any]:
-                rows = np.flatnonzero((y == first) | (y == second))
-                return rows, _signs(y[rows] == first)
-
-            return rows_of
-
-        return [select(*pair) for pair in self.pairs]
-
-    def decision(self, scores: Floats) -> Floats:
-        """Return the votes for each class, plus something below one half for the sum of the scores, to break ties."""
-        votes = np.zeros((len(scores), self.n_classes))
-        sums = np.zeros_like(votes)
-        for score, (first, second) in zip(scores.T, self.pairs, strict=True):
-            votes[:, first] += score > 0
-            votes[:, second] += score <= 0
-            sums[:, first] += score
-            sums[:, second] -= score
-        decision: Floats = votes + sums / (3 * (np.abs(sums) + 1))
-        return decision
-
-    def probabilities(self, scores: Floats) -> Floats:
-        """Return the average over the pairs with a class of its probability there, normalised."""
-        shares = np.zeros((len(scores), self.n_classes))
-        for share, (first, second) in zip(_sigmoid(scores).T, self.pairs, strict=True):
-            shares[:, first] += share
-            shares[:, second] += 1 - share
-        return _normalised(shares)
+    def n_outputs(self) -> int:
+        """Outputs of each model."""
+        return self.coding.n_outputs
 
     @property
     def batch_factor(self) -> float:
-        """Two of all classes are of use to a model."""
-        return self.n_classes / 2
+        """How many samples a batch needs for each that a model learns from."""
+        return self.coding.batch_factor
+
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
+        """Return no change: targets are numbers of classes."""
+        return 1.0, (0.0,)
+
+    def like(self, other: ClassTargets) -> ClassTargets:
+        """Return these targets with the classes of an earlier fit."""
+        return ClassTargets(self.settings, other.classes)
+
+    def open(self, request: Request) -> tuple[Source, ClassTargets]:
+        """Return a source of batches, and these targets with their classes."""
+        return self._open_stream(request) if isinstance(request.X, Stream) else self._open_array(request)
+
+    def _open_stream(self, request: Request) -> tuple[Source, ClassTargets]:
+        X, settings = request.X, self.settings
+        _check_stream(X, request, "labels")
+        classes = find_classes(X.targets, request.classes) if self.classes is None else self.classes
+        use_unlabelled = max(settings.mu) > 0
+        source = StreamPairs(
+            X,
+            lambda labels: class_numbers(labels, classes),
+            labels=True,
+            validation=request.validation,
+            use_unlabelled=use_unlabelled,
+            weigh=class_weigher(settings.class_weight, classes),
+            position=request.position,
+        )
+        if source.n_unlabelled > 0 and not use_unlabelled:
+            warn_unlabelled(source.n_unlabelled)
+        return source, ClassTargets(settings, classes)
+
+    def _open_array(self, request: Request) -> tuple[Source, ClassTargets]:
+        X, settings = request.X, self.settings
+        y = one_label_each(_required(request.y), X.shape[0], "signals")
+        weights = check_weights(request.sample_weight, X.shape[0])
+        classes = self.classes
+        if classes is None:
+            classes = find_classes(y if weights is None else y[weights > 0], request.classes)
+        numbers = class_numbers(y, classes, weights)
+        counted = np.ones(len(y), bool) if weights is None else weights > 0
+        if not (numbers[counted] >= 0).any():
+            raise ValueError("y must have labels, but all are -1 (unlabelled).")
+        use_unlabelled = max(settings.mu) > 0
+        n_unlabelled = int(((numbers < 0) & counted).sum())
+        if n_unlabelled > 0 and not use_unlabelled:
+            warn_unlabelled(n_unlabelled)
+        weigh = class_weigher(settings.class_weight, classes)
+        if weigh is not None:
+            weights = np.where(numbers >= 0, weigh(numbers), 1) * (1 if weights is None else weights)
+        source = ArrayPairs(
+            X,
+            numbers,
+            weights,
+            labels=True,
+            validation=request.validation,
+            use_unlabelled=use_unlabelled,
+            seed=request.seed,
+        )
+        return source, ClassTargets(settings, classes)
+
+    def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return the classes for a model file."""
+        classes = self.classes
+        assert classes is not None
+        if classes.dtype.kind in "iufb":
+            return {"classes": classes}, {"classes": None}
+        if not all(isinstance(label, str) for label in classes):
+            raise ValueError("a file can hold labels that are numbers or strings only.")
+        return {}, {"classes": [str(label) for label in classes], "object": classes.dtype == object}
+
+    @classmethod
+    def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], settings: TaskSettings) -> ClassTargets:
+        """Return the targets of a model file, after all checks."""
+        if document["classes"] is None:
+            classes = arrays["classes"]
+        else:
+            labels = [str(label) for label in document["classes"]]
+            if len(labels) * max(map(len, labels), default=0) > MAX_LABEL_CHARACTERS:
+                raise ValueError(f"its labels need more than {MAX_LABEL_CHARACTERS} characters, where all are as long")
+            classes = np.array(labels, dtype=object if document["object"] else None)
+        if classes.ndim != 1 or not np.array_equal(np.unique(classes), classes):
+            raise ValueError("its classes make no sense")
+        n, n_models, n_outputs = len(classes), len(arrays["rhos"]), arrays["b"].shape[1]
+        n_scores = n * (n - 1) // 2 if settings.multi_class == "ovo" else n  # or one, for two classes
+        if n_scores > max(2, n_models, n_outputs):  # before anything is made for each of them
+            raise ValueError("its arrays do not fit its classes")
+        targets = cls(settings, classes)
+        if n_models != len(targets.selects) or n_outputs != targets.n_outputs:
+            raise ValueError("its arrays do not fit its classes")
+        return targets
 
 
-class Softmax(ClassCoding):
-    """One model with a score per class; the loss is that of multinomial logistic regression."""
+@dataclass(frozen=True)
+class ColumnTargets:
+    """Columns of numbers; `flat` says whether y has one dimension. The number of columns is None if it is not known."""
 
-    def __init__(self, n_classes: int) -> None:
-        super().__init__(n_classes, SoftmaxLoss())
-        self.n_outputs = n_classes
+    settings: TaskSettings
+    flat: bool = False
+    n_columns: int | None = None
+
+    @property
+    def loss(self) -> Loss | CodeLoss:
+        """The loss of the model."""
+        loss: Loss | CodeLoss = NAMED[self.settings.loss] if isinstance(self.settings.loss, str) else self.settings.loss
+        return loss
 
     @property
     def selects(self) -> list[Select]:
-        """The number of the class is the target."""
+        """One model, which learns from all rows."""
         return [lambda y: (None, y)]
 
-    def decision(self, scores: Floats) -> Floats:
-        """Return the scores; for two classes, the difference."""
-        return scores[:, 1] - scores[:, 0] if self.n_classes == 2 else scores
-
-    def probabilities(self, scores: Floats) -> Floats:
-        """Return the softmax."""
-        return _normalised(np.exp(scores - scores.max(axis=1, keepdims=True)))
-
-
-class OneHot(ClassCoding):
-    """One model: regression on the indicator vectors of the classes."""
-
-    def __init__(self, n_classes: int) -> None:
-        super().__init__(n_classes, SquaredLoss())
-        self.n_outputs = n_classes
+    @property
+    def n_outputs(self) -> int:
+        """One output for each column."""
+        assert self.n_columns is not None
+        return self.n_columns
 
     @property
-    def selects(self) -> list[Select]:
-        """The indicator vector is the target."""
-        return [lambda y: (None, (y[:, None] == np.arange(self.n_classes)).astype(np.float32))]
+    def batch_factor(self) -> float:
+        """The model learns from all samples."""
+        return 1.0
 
-    def decision(self, scores: Floats) -> Floats:
-        """Return the scores; for two classes, the difference."""
-        return scores[:, 1] - scores[:, 0] if self.n_classes == 2 else scores
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
+        """Return the size of the targets around their mean, and that mean; no change unless the loss is quadratic."""
+        if not is_quadratic(self.loss):
+            return 1.0, (0.0,) * y.shape[1]
+        offset = y.mean(axis=0, dtype=np.float64) if fit_intercept else np.zeros(y.shape[1])
+        return size_of(y - offset) or 1.0, tuple(float(number) for number in offset)
+
+    def like(self, other: ColumnTargets) -> ColumnTargets:
+        """Return these targets with the columns of an earlier fit."""
+        return ColumnTargets(self.settings, other.flat, other.n_columns)
+
+    def open(self, request: Request) -> tuple[Source, ColumnTargets]:
+        """Return a source of batches, and these targets with their number of columns."""
+        X, columns = request.X, _Columns(self)
+        if isinstance(X, Stream):
+            _check_stream(X, request, "targets")
+            stream = StreamPairs(
+                X,
+                columns.read,
+                labels=False,
+                validation=request.validation,
+                use_unlabelled=False,
+                position=request.position,
+            )
+            return stream, columns.targets
+        targets = columns.read(_required(request.y))
+        if len(targets) != X.shape[0]:
+            raise ValueError(f"y has {len(targets)} targets, but X has {X.shape[0]} signals.")
+        weights = check_weights(request.sample_weight, X.shape[0])
+        source = ArrayPairs(
+            X,
+            targets,
+            weights,
+            labels=False,
+            validation=request.validation,
+            use_unlabelled=False,
+            seed=request.seed,
+        )
+        return source, columns.targets
+
+    def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        """Return the targets for a model file."""
+        return {}, {"targets": [self.flat, self.n_columns]}
+
+    @classmethod
+    def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], settings: TaskSettings) -> ColumnTargets:
+        """Return the targets of a model file, after all checks."""
+        flat, n_columns = document["targets"]
+        if arrays["b"].shape[1] != n_columns:
+            raise ValueError("its arrays do not fit each other")
+        return cls(settings, bool(flat), int(n_columns))
 
 
-def class_coding(multi_class: str, loss: str | Loss | CodeLoss, n_classes: int) -> ClassCoding:
-    """Return the coding that the parameters of a classifier name."""
-    if multi_class == "softmax":
-        return Softmax(n_classes)
-    if multi_class == "onehot":
-        return OneHot(n_classes)
-    known: dict[str, Loss] = {"logistic": LogisticLoss(), "squared": SquaredLoss()}
-    function = known[loss] if isinstance(loss, str) else loss
-    if n_classes == 2:
-        return Binary(2, function)
-    return (OneVsRest if multi_class == "ovr" else OneVsOne)(n_classes, function)
+class _Columns:
+    """Reads targets as columns of finite numbers; the first ones decide how many there are."""
+
+    def __init__(self, targets: ColumnTargets) -> None:
+        self.targets = targets
+
+    def read(self, y: Any) -> Floats:
+        """Return targets as columns, as many as before."""
+        y = check_targets(y)
+        flat = y.ndim == 1
+        columns: NDArray[Any] = y[:, None] if flat else y
+        columns = columns.astype(np.float64) if columns.dtype.kind != "f" else columns
+        known = self.targets
+        if known.n_columns is not None and (known.flat, known.n_columns) != (flat, columns.shape[1]):
+            raise ValueError(
+                f"y has {columns.shape[1]} columns (shape {y.shape}), but the model has {known.n_columns} outputs."
+            )
+        self.targets = ColumnTargets(known.settings, flat, columns.shape[1])
+        return columns
 
 
-def _signs(positive: Any) -> Floats:
-    return np.where(positive, np.float32(1), np.float32(-1))[:, None]
+def _required(y: Any) -> Any:
+    if y is None:
+        raise ValueError("requires y to be passed, but the target y is None.")
+    return y
 
 
-def _sigmoid(scores: Floats) -> Floats:
-    small = np.exp(-np.abs(scores))
-    probabilities: Floats = np.where(scores > 0, 1, small) / (1 + small)
-    return probabilities
-
-
-def _normalised(shares: Floats) -> Floats:
-    total = shares.sum(axis=1, keepdims=True)
-    return np.where(total > 0, shares / np.where(total > 0, total, 1), 1 / shares.shape[1])
+def _check_stream(stream: Stream, request: Request, targets: str) -> None:
+    """Raise unless a stream has targets, and the only ones."""
+    if request.y is not None or request.sample_weight is not None:
+        raise TypeError(f"y and sample_weight must be None for a stream: taskdict.stream(source, y) has the {targets}.")
+    if not stream.has_targets:
+        raise TypeError(
+            f"X is a stream of signals only: taskdict.stream(source, y) makes one with {targets}; y is 'pairs' for an "
+            f"iterator that gives pairs (signals, {targets})."
+        )

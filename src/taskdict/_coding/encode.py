@@ -1,0 +1,304 @@
+"""Sparse coding: signals in, sparse codes out, each with a certificate."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any, Literal, overload
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+
+from taskdict._common.threads import resolve_threads
+from taskdict._common.validation import check_dictionary, check_flag, check_penalty, check_signals
+from taskdict._native import BadSignalError, Encoded, Encoder
+
+METHODS = ("auto", "active-set", "homotopy")
+_CHUNK_BYTES = 1 << 24  # of signals that have to be converted before they are encoded
+
+
+class Status(enum.IntEnum):
+    """How the code of a signal was found."""
+
+    CONVERGED = 0
+    """By the fast path, with a certificate."""
+    EXACT = 1
+    """By slower paths in wider arithmetic (ties, nearly dependent atoms, extreme scales), with a certificate."""
+    INEXACT = 2
+    """The code is not known to satisfy the optimality conditions to the tolerance: rounding its
+    coefficients to the dtype costs more than that, or entries over hundreds of magnitudes leave no digits to certify
+    it. Seen only where active atoms are nearly dependent, or close to the limits of the dtype."""
+
+
+@dataclass(frozen=True)
+class Report:
+    """The status and the optimality of each code; every array has shape (n_samples,).
+
+    Attributes
+    ----------
+    status : array of uint8
+        A :class:`Status` for each signal.
+    kkt : array of the codes' dtype
+        The largest violation of the optimality conditions (Lemma 1 of the paper), relative to
+        ``max(lambda1, max(abs(dictionary @ x)))``: at most 1e-10 for float64 and 1e-4 for float32 unless the status is
+        ``INEXACT``.
+    n_steps : array of int32
+        Passes over the dictionary ("active-set") or points where the path bends ("homotopy").
+    """
+
+    status: NDArray[np.uint8]
+    kkt: NDArray[Any]
+    n_steps: NDArray[np.int32]
+
+    def __repr__(self) -> str:
+        counts = ", ".join(f"{int(np.sum(self.status == s))} {s.name.lower()}" for s in Status)
+        worst = f"{float(np.max(self.kkt)):.1e}" if len(self.kkt) else "none"
+        return f"Report({len(self.status)} signals: {counts}; largest kkt {worst})"
+
+
+class ActiveSets:
+    """The active sets Λ of a batch of codes, with the inverses of D_ΛᵀD_Λ + λ2 I that encoding left behind."""
+
+    def __init__(self, encoder: Encoder, encoded: Encoded) -> None:
+        self._encoder = encoder
+        self._encoded = encoded
+
+    def solve(self, g: ArrayLike) -> NDArray[Any]:
+        """Solve (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ for every signal (paper, ``eq:beta``).
+
+        Parameters
+        ----------
+        g : array of shape (nnz,)
+            One number per stored element of the codes, in the same order.
+
+        Returns
+        -------
+        array of shape (nnz,)
+            β_Λ in the same layout. Where λ2 = 0 and the active atoms are linearly dependent, the solution of least
+            norm (in the least-squares sense).
+        """
+        g = np.ascontiguousarray(g, dtype=self._encoder.dtype)
+        if g.shape != self._encoded.indices.shape:
+            raise ValueError(
+                f"g must hold one number per nonzero of the codes, shape {self._encoded.indices.shape}, got {g.shape}."
+            )
+        return self._encoder.solve_adjoint(self._encoded, g)
+
+
+@overload
+def sparse_encode(
+    X: Any,
+    dictionary: ArrayLike,
+    *,
+    lambda1: float,
+    lambda2: float = ...,
+    positive: bool = ...,
+    method: str = ...,
+    n_threads: int | None = ...,
+    return_report: Literal[False] = ...,
+) -> sp.csr_array: ...
+@overload
+def sparse_encode(
+    X: Any,
+    dictionary: ArrayLike,
+    *,
+    lambda1: float,
+    lambda2: float = ...,
+    positive: bool = ...,
+    method: str = ...,
+    n_threads: int | None = ...,
+    return_report: Literal[True],
+) -> tuple[sp.csr_array, Report]: ...
+def sparse_encode(
+    X: Any,
+    dictionary: ArrayLike,
+    *,
+    lambda1: float,
+    lambda2: float = 0.0,
+    positive: bool = False,
+    method: str = "auto",
+    n_threads: int | None = None,
+    return_report: bool = False,
+) -> sp.csr_array | tuple[sp.csr_array, Report]:
+    """Encode signals on a dictionary with the elastic net, exactly.
+
+    For each row x of X, with the atoms as columns of D, the code is the minimiser of
+
+        ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²,
+
+    with α ≥ 0 if `positive`. It satisfies the optimality conditions (Lemma 1 of the paper): with
+    ρ = Dᵀ(x − Dα) − lambda2 α, ρ_j = lambda1 sign(α_j) where α_j ≠ 0 and abs(ρ_j) ≤ lambda1 elsewhere, up to 1e-10
+    (float64) or 1e-4 (float32) of max(lambda1, ‖Dᵀx‖∞). The codes are the same bits for every number of threads.
+
+    Parameters
+    ----------
+    X : array or scipy sparse array of shape (n_samples, n_features)
+        Signals. Dense in any memory layout, memory-mapped or read-only, or sparse in CSR format. float32 and float64
+        are used as they are; other real types are converted to float64, block by block.
+    dictionary : array of shape (n_components, n_features)
+        One atom per row, of any norm; used in the dtype of X.
+    lambda1 : float
+        Weight of the ℓ1 norm, at least 0.
+    lambda2 : float, default=0.0
+        Weight of the squared ℓ2 norm, at least 0. With 0 the problem is the Lasso, whose solution may not be unique.
+    positive : bool, default=False
+        Whether to require non-negative codes.
+    method : {"auto", "active-set", "homotopy"}, default="auto"
+        "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
+        as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set".
+    n_threads : int or None, default=None
+        Threads to use; None is every core this process may use.
+    return_report : bool, default=False
+        Whether to return a :class:`Report` as well.
+
+    Returns
+    -------
+    codes : scipy.sparse.csr_array of shape (n_samples, n_components)
+        The codes in the dtype of X, with sorted indices and no stored zeros.
+    report : Report
+        Only if `return_report`: status, optimality residual and number of steps of each signal.
+
+    Examples
+    --------
+    >>> import numpy as np
+    >>> import taskdict as td
+    >>> codes, report = td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), lambda1=1.0, return_report=True)
+    >>> codes.toarray()
+    array([[2., 0., 0.]])
+    >>> report
+    Report(1 signals: 1 converged, 0 exact, 0 inexact; largest kkt 0.0e+00)
+    """
+    encoder, encoded = _encode(
+        X,
+        dictionary,
+        lambda1=lambda1,
+        lambda2=lambda2,
+        positive=positive,
+        method=method,
+        n_threads=n_threads,
+        keep_factors=False,
+    )
+    codes = _as_csr(encoded, encoder.n_components)
+    if not return_report:
+        return codes
+    return codes, Report(encoded.status, encoded.kkt, encoded.n_steps)
+
+
+def mean_objective(X: Any, dictionary: NDArray[Any], codes: sp.csr_array, *, lambda1: float, lambda2: float) -> float:
+    """Return the average over the signals of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², as it stands."""
+    rows = max(1, _CHUNK_BYTES // (8 * max(1, X.shape[1])))
+    total = lambda1 * float(np.abs(codes.data).sum(dtype=np.float64))
+    total += lambda2 / 2 * float(np.square(codes.data, dtype=np.float64).sum())
+    for start in range(0, X.shape[0], rows):
+        chunk = X[start : start + rows]
+        error = (chunk.toarray() if sp.issparse(chunk) else chunk) - codes[start : start + rows] @ dictionary
+        total += 0.5 * float(np.square(error, dtype=np.float64).sum())
+    return total / float(X.shape[0])
+
+
+def encode_with_active_sets(
+    X: Any,
+    dictionary: ArrayLike,
+    *,
+    lambda1: float,
+    lambda2: float = 0.0,
+    positive: bool = False,
+    n_threads: int | None = None,
+) -> tuple[sp.csr_array, ActiveSets]:
+    """Encode like :func:`sparse_encode` and keep the active sets for the gradient; for the learners of this package."""
+    encoder, encoded = _encode(
+        X,
+        dictionary,
+        lambda1=lambda1,
+        lambda2=lambda2,
+        positive=positive,
+        method="auto",
+        n_threads=n_threads,
+        keep_factors=True,
+    )
+    return _as_csr(encoded, encoder.n_components), ActiveSets(encoder, encoded)
+
+
+def _encode(
+    X: Any,
+    dictionary: ArrayLike,
+    *,
+    lambda1: float,
+    lambda2: float,
+    positive: bool,
+    method: str,
+    n_threads: int | None,
+    keep_factors: bool,
+) -> tuple[Encoder, Encoded]:
+    X = check_signals(X)
+    dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+    atoms = check_dictionary(dictionary, dtype)
+    if X.shape[1] != atoms.shape[1]:
+        raise ValueError(
+            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {atoms.shape[1]}: "
+            "both must have the same number of columns."
+        )
+    if not isinstance(method, str) or method not in METHODS:
+        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+    encoder = Encoder(
+        atoms,
+        lambda1=check_penalty("lambda1", lambda1),
+        lambda2=check_penalty("lambda2", lambda2),
+        positive=check_flag("positive", positive),
+        homotopy=method == "homotopy",
+        sparse=sp.issparse(X),
+        keep_factors=keep_factors,
+        n_threads=resolve_threads(n_threads),
+    )
+    done = 0
+    try:
+        for chunk in _ready_chunks(X, dtype):
+            if sp.issparse(chunk):
+                encoder.encode_sparse(
+                    chunk.data, chunk.indptr.astype(np.int64, copy=False), chunk.indices.astype(np.int32, copy=False)
+                )
+            else:
+                encoder.encode(chunk)
+            done += chunk.shape[0]
+    except BadSignalError as bad:
+        raise ValueError(
+            f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values first."
+        ) from None
+    return encoder, encoder.release()
+
+
+def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
+    """Yield X in pieces that the core can read: at once if it needs no conversion, else in blocks of bounded size."""
+    if sp.issparse(X):
+        ready = X.dtype == dtype and X.dtype.isnative and X.has_canonical_format
+        row_bytes = 16 * max(1, X.nnz // max(1, X.shape[0]))
+    else:
+        whole_items = all(stride % X.itemsize == 0 for stride in X.strides)
+        ready = X.dtype == dtype and X.dtype.isnative and X.flags.aligned and whole_items
+        row_bytes = X.shape[1] * dtype.itemsize
+    if ready:
+        yield X
+        return
+    rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
+    for start in range(0, X.shape[0], rows):
+        piece = X[start : start + rows]
+        with np.errstate(over="ignore"):  # what becomes infinite is reported as such
+            converted: Any = piece.astype(dtype) if sp.issparse(X) else np.ascontiguousarray(piece, dtype=dtype)
+        if sp.issparse(X):
+            converted.sum_duplicates()
+        yield converted
+
+
+def _as_csr(encoded: Encoded, n_components: int) -> sp.csr_array:
+    indices, indptr = encoded.indices, encoded.indptr
+    if len(indices) <= np.iinfo(np.int32).max:
+        indptr = indptr.astype(np.int32)
+    else:
+        indices = indices.astype(np.int64)
+    shape = (len(indptr) - 1, n_components)
+    codes = sp.csr_array((encoded.values, indices, indptr), shape=shape, copy=False)
+    codes.has_sorted_indices = True
+    codes.has_canonical_format = True
+    return codes

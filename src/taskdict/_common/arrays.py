@@ -1,0 +1,10 @@
+"""Types of arrays, and the sizes of blocks that large ones are worked through in."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from numpy.typing import NDArray
+
+Floats = NDArray[Any]  # of float32 or float64
+SIGNALS_AT_ONCE = 4096  # that are encoded, or scored, in one block

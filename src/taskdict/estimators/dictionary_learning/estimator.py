@@ -1,0 +1,316 @@
+"""Unsupervised dictionary learning, as an estimator."""
+
+from __future__ import annotations
+
+from typing import Any, Self
+
+import numpy as np
+import scipy.sparse as sp
+from numpy.typing import ArrayLike, NDArray
+from sklearn.utils.validation import check_is_fitted
+
+from taskdict._coding.encode import mean_objective, sparse_encode
+from taskdict._common.exclusive import exclusive
+from taskdict._common.progress import Callback
+from taskdict._common.threads import resolve_threads
+from taskdict._common.validation import check_flag, check_penalty
+from taskdict._files import storage
+from taskdict._files.persistent import PersistentEstimator, parameters_from_file
+from taskdict._files.registry import register
+from taskdict._learning.online import OnlineLearner, OnlineState, OnlineStep
+from taskdict.estimators.codes import CodesMixin, check_used, decoded, model_file
+from taskdict.estimators.dictionary_learning.fitting import (
+    AVERAGED_BATCHES,
+    DictionarySettings,
+    fit_dictionary,
+    partial_fit_dictionary,
+)
+from taskdict.estimators.features import Features
+
+
+@register
+class DictionaryLearning(CodesMixin, PersistentEstimator):
+    """Learn a dictionary on which signals have sparse codes, online.
+
+    Minimises, over dictionaries whose atoms have norm at most one, the average over the signals x of
+
+        min over α of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖²,
+
+    by the online method of Mairal, Bach, Ponce and Sapiro (2010) with exact codes. Atoms start as signals. Those that
+    are no longer used, and duplicates, are replaced by badly coded signals. The same seed gives the same dictionary,
+    bit for bit, for any number of threads.
+
+    Parameters
+    ----------
+    n_components : int or None, default=None
+        Number of atoms. None is as many as features, at most 256 and at most as many as signals.
+    lambda1 : float or None, default=None
+        Weight of the ℓ1 norm: larger means sparser codes. It goes with the size of the signals; for signals of norm
+        one, 0.05 to 0.3 is usual. None is 0.15 times the root mean square norm of the first batch.
+    lambda2 : float, default=0.0
+        Weight of the squared ℓ2 norm.
+    positive_code : bool, default=False
+        Whether to require non-negative codes.
+    positive_dictionary : bool, default=False
+        Whether to require non-negative atoms.
+    batch_size : int, default=1024
+        Signals per batch.
+    max_iter : int or None, default=1000
+        Largest number of batches (not of passes over the signals). None is no limit: `fit` ends by `tol`, or when a
+        stream ends, which is an error otherwise.
+    tol : float, default=1e-3
+        `fit` ends when the last doubling of the number of batches has surely lowered the objective by less than this
+        fraction: when the average over the last half of the batches is below that over the quarter before by less,
+        even with twice the error of the difference added. With 0 it continues until `max_iter`.
+    dictionary_init : array of shape (n_components, n_features) or None, default=None
+        Atoms to start from; those of norm above one are shortened. None starts from signals.
+    random_state : int, RandomState or None, default=None
+        Seed of the order in which the signals of an array are read. A stream has its own.
+    n_threads : int or None, default=None
+        Threads to use; None is every core this process may use.
+    verbose : int, default=0
+        With 1 or more, a line on standard error shows the progress of `fit`.
+    callbacks : callable, list of callables or None, default=None
+        Called with a :class:`taskdict.Progress` after each batch of `fit`, for example to save its `model` now and
+        then. `fit` ends if one returns True. An exception in one ends `fit` too and leaves the model as it is.
+    warm_start : bool, default=False
+        With True, `fit` resumes where the last `fit` or `partial_fit` ended or was interrupted, until there have been
+        `max_iter` batches in all. Signals of an array of as many rows, or of a stream with the same seed, are read on
+        from the same place; any other stream is read from where it is. Files do not hold this parameter: set it after
+        :func:`taskdict.load`.
+    sparse_output : bool, default=True
+        Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
+
+    Attributes
+    ----------
+    components_ : array of shape (n_components, n_features)
+        The atoms, in the dtype of the first signals. An atom is zero as long as `partial_fit` has not seen enough
+        different signals.
+    lambda1_ : float
+        The weight of the ℓ1 norm that was used.
+    objective_ : float
+        Objective per signal, averaged over the last 20 batches, each on the dictionary that was learned before it.
+    n_iter_ : int
+        Number of batches.
+    stream_state_ : dict or None
+        Where `fit` was in its stream of signals after the last batch; what `restore` of such a stream takes.
+    history_ : dict of lists
+        For each batch: the "objective" per signal and the "nonzeros" per signal, on the dictionary before the batch,
+        and how many atoms were "replaced".
+    n_features_in_ : int
+        Number of features per signal.
+    feature_names_in_ : array of str
+        Names of the features, if X in `fit` had names.
+
+    Examples
+    --------
+    >>> import taskdict as td
+    >>> from sklearn.datasets import load_digits
+    >>> X = load_digits().data
+    >>> X = X / (X**2).sum(axis=1, keepdims=True) ** 0.5
+    >>> model = td.DictionaryLearning(50, lambda1=0.1, random_state=0).fit(X)
+    >>> model.components_.shape
+    (50, 64)
+    >>> codes = model.transform(X)
+    >>> codes.shape, round(codes.nnz / len(X))
+    ((1797, 50), 6)
+    """
+
+    def __init__(
+        self,
+        n_components: int | None = None,
+        *,
+        lambda1: float | None = None,
+        lambda2: float = 0.0,
+        positive_code: bool = False,
+        positive_dictionary: bool = False,
+        batch_size: int = 1024,
+        max_iter: int | None = 1000,
+        tol: float = 1e-3,
+        dictionary_init: ArrayLike | None = None,
+        random_state: Any = None,
+        n_threads: int | None = None,
+        verbose: int = 0,
+        callbacks: Callback | list[Callback] | None = None,
+        warm_start: bool = False,
+        sparse_output: bool = True,
+    ) -> None:
+        self.n_components = n_components
+        self.lambda1 = lambda1
+        self.lambda2 = lambda2
+        self.positive_code = positive_code
+        self.positive_dictionary = positive_dictionary
+        self.batch_size = batch_size
+        self.max_iter = max_iter
+        self.tol = tol
+        self.dictionary_init = dictionary_init
+        self.random_state = random_state
+        self.n_threads = n_threads
+        self.verbose = verbose
+        self.callbacks = callbacks
+        self.warm_start = warm_start
+        self.sparse_output = sparse_output
+
+    @exclusive
+    def fit(self, X: Any, y: Any = None) -> Self:
+        """Learn the dictionary.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features), or Stream
+            Signals, or where they come from, see :func:`taskdict.stream`. A stream is read from where it is.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        self : DictionaryLearning
+
+        Raises
+        ------
+        taskdict.streams.StreamEndedError
+            If a stream ends before `max_iter` batches; the dictionary learned so far is kept.
+        """
+        fit_dictionary(self, DictionarySettings.parse(self.get_params(deep=False)), X)
+        return self
+
+    @exclusive
+    def partial_fit(self, X: Any, y: Any = None) -> Self:
+        """Learn from one batch of signals.
+
+        Signals weigh the same whatever the sizes of the batches.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals; all of them are one batch.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        self : DictionaryLearning
+        """
+        partial_fit_dictionary(self, DictionarySettings.parse(self.get_params(deep=False)), X)
+        return self
+
+    def inverse_transform(self, codes: Any) -> NDArray[Any]:
+        """Return the signals Dα of codes.
+
+        Parameters
+        ----------
+        codes : array or sparse array of shape (n_samples, n_components)
+            Codes, as `transform` returns them.
+
+        Returns
+        -------
+        X : array of shape (n_samples, n_features)
+        """
+        return decoded(codes, self.components_)
+
+    def score(self, X: Any, y: Any = None) -> float:
+        """Return minus the objective per signal, so that greater is better.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+        y : ignored
+            Present for pipelines.
+
+        Returns
+        -------
+        float
+        """
+        X = check_used(self, X)
+        lambda1 = self.lambda1_ if self.lambda1 is None else self.lambda1
+        return -mean_objective(X, self.components_, self._codes(X), lambda1=lambda1, lambda2=self.lambda2)
+
+    def _codes(self, X: Any) -> sp.csr_array:
+        return sparse_encode(
+            X,
+            self.components_,
+            lambda1=self.lambda1_ if self.lambda1 is None else self.lambda1,
+            lambda2=self.lambda2,
+            positive=self.positive_code,
+            n_threads=self.n_threads,
+        )
+
+    def __sklearn_is_fitted__(self) -> bool:
+        """Return whether there is a dictionary, also after a training that was interrupted."""
+        return "_learner" in vars(self)
+
+    def _online(self) -> OnlineLearner:
+        check_is_fitted(self)
+        learner: OnlineLearner = self._learner
+        return learner
+
+    @property
+    def components_(self) -> NDArray[Any]:
+        """The atoms."""
+        return self._online().state.dictionary
+
+    @property
+    def lambda1_(self) -> float:
+        """The weight of the ℓ1 norm that was used."""
+        return self._online().problem.lambda1
+
+    @property
+    def n_iter_(self) -> int:
+        """Number of batches."""
+        return self._online().state.n_batches
+
+    @property
+    def objective_(self) -> float:
+        """Objective per signal, averaged over the last batches."""
+        return float(np.mean([step.objective for step in self._online().counted[-AVERAGED_BATCHES:]]))
+
+    @property
+    def history_(self) -> dict[str, list[float]]:
+        """Averages over the signals of each batch."""
+        steps = self._online().counted
+        return {
+            "objective": [step.objective for step in steps],
+            "nonzeros": [step.nonzeros for step in steps],
+            "replaced": [step.n_replaced for step in steps],
+        }
+
+    @property
+    def stream_state_(self) -> dict[str, Any] | None:
+        """Where `fit` was in its stream."""
+        position: dict[str, Any] | None = self._online().state.position
+        return position
+
+    @property
+    def _n_features_out(self) -> int:
+        return int(self.components_.shape[0])
+
+    def _summary(self) -> str:
+        n_atoms, width = self.components_.shape
+        return (
+            f"{n_atoms} atoms of {width} features, lambda1 {self.lambda1_:.3g}, {self.n_iter_} batches, objective "
+            f"{self.objective_:.4g}"
+        )
+
+    def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
+        arrays, numbers = self._online().state.to_file()
+        history = {f"history {name}": np.array(values, np.float64) for name, values in self.history_.items()}
+        return model_file(self, {**arrays, **history}, {**numbers, "lambda1": self.lambda1_})
+
+    @classmethod
+    def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
+        parameters, arrays = parameters_from_file(arrays, document["parameters"])
+        model, learned = cls(**parameters), document["learned"]
+        settings = DictionarySettings.parse(model.get_params(deep=False))
+        check_flag("sparse_output", model.sparse_output)
+        state = OnlineState.from_file(arrays, learned)
+        columns = [arrays[f"history {name}"] for name in ("objective", "nonzeros", "replaced")]
+        n_atoms = len(state.dictionary) if settings.n_components is None else settings.n_components
+        if len(state.dictionary) != n_atoms or any(column.shape != (state.n_batches,) for column in columns):
+            raise ValueError("its arrays do not fit each other")
+        lambda1 = check_penalty("lambda1", learned["lambda1"]) if settings.lambda1 is None else settings.lambda1
+        learner = OnlineLearner(settings.problem(lambda1), state, resolve_threads(model.n_threads))
+        learner.steps = [OnlineStep(float(o), float(k), int(r)) for o, k, r in zip(*columns, strict=True)]
+        model._learner = learner
+        Features.from_document(document, state.dictionary.shape[1]).publish(model)
+        return model

@@ -1,0 +1,128 @@
+import io
+
+import pytest
+
+import taskdict as td
+from helpers import random_problem
+from taskdict._common.progress import StatusLine
+
+
+class Terminal(io.StringIO):
+    def isatty(self):
+        return True
+
+
+def progress(n_iter, **changes):
+    values = {
+        "objective": 0.25,
+        "nonzeros": 3.0,
+        "signals_per_second": 1234.5,
+        "seconds_left": 3725.0,
+        "done": n_iter == 100,
+    }
+    return td.Progress(None, n_iter, 100, 10 * n_iter, **{**values, **changes})
+
+
+def test_line_is_rewritten_on_a_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "100")
+    file = Terminal()
+    line = td.ProgressLine(file)
+    line(progress(1))
+    line(progress(2))  # too soon
+    line(progress(100, signals_per_second=5.0))
+    first, second = file.getvalue().split("\r")[1:]
+    assert first == "batch 1/100  objective 0.25000  nonzeros 3.0  1,234 signals/s  1:02:05 left"
+    assert second == "batch 100/100  objective 0.25000  nonzeros 3.0  5 signals/s  done".ljust(len(first)) + "\n"
+
+
+def test_line_fits_the_terminal(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "40")
+    file = Terminal()
+    td.ProgressLine(file)(progress(1))
+    assert len(file.getvalue()) == 1 + 39
+
+
+def test_lines_elsewhere():
+    file = io.StringIO()
+    line = td.ProgressLine(file)
+    for n_iter in (1, 2, 3, 100):
+        line(progress(n_iter))
+    assert [text.split("/")[0] for text in file.getvalue().splitlines()] == ["batch 1", "batch 100"]
+
+
+def test_close_shows_the_last_batch_and_ends_the_line():
+    file = Terminal()
+    line = td.ProgressLine(file)
+    line.close()
+    assert file.getvalue() == ""
+    line(progress(1))
+    line(progress(2))
+    line.close()
+    line.close()
+    assert "batch 2/100" in file.getvalue()
+    assert file.getvalue().count("\n") == 1
+    assert file.getvalue().endswith("\n")
+
+
+def test_a_status_line_that_is_silent_elsewhere():
+    for file, shown in ((io.StringIO(), ""), (Terminal(), "\rhalf\rall \n")):
+        line = StatusLine(file, seconds=None)
+        for text in ("half", "more", "all"):
+            line.show(text)
+        line.close()
+        assert file.getvalue() == shown
+
+
+def test_a_status_line_can_be_cleared(monkeypatch):
+    monkeypatch.setenv("COLUMNS", "5")
+    file = Terminal()
+    line = StatusLine(file)
+    line.show("longer than the terminal")
+    line.show("forgotten")
+    line.clear()
+    line.close()
+    assert file.getvalue() == "\rlong\r    \r"
+
+
+@pytest.mark.parametrize("there", [False, True])
+def test_without_a_file_nothing_is_shown(there, monkeypatch):
+    file = io.StringIO()
+    file.close()
+    monkeypatch.setattr("sys.stderr", file if there else None)
+    line = StatusLine()
+    line.show("text", now=True)
+    line.close()
+    line.clear()
+
+
+def test_no_limit():
+    file = io.StringIO()
+    td.ProgressLine(file)(td.Progress(None, 3, None, 30, 0.25, 3.0, 10.0, None, False))
+    assert file.getvalue() == "batch 3  objective 0.25000  nonzeros 3.0  10 signals/s\n"
+
+
+def test_verbose(capfd):
+    X, _ = random_problem(60, 6, 1)
+    td.DictionaryLearning(4, lambda1=0.1, max_iter=3).fit(X)
+    assert capfd.readouterr() == ("", "")
+    td.DictionaryLearning(4, lambda1=0.1, max_iter=3, verbose=2).fit(X)
+    out, err = capfd.readouterr()
+    assert out == ""
+    assert "batch 3/3" in err
+
+
+def test_an_early_end_is_shown(capfd):
+    X, _ = random_problem(60, 6, 1)
+    model = td.DictionaryLearning(4, lambda1=0.1, tol=0.1, verbose=1).fit(X)
+    assert model.n_iter_ < model.max_iter
+    last = capfd.readouterr().err.splitlines()[-1]
+    assert last.startswith(f"batch {model.n_iter_}/1000")
+    assert last.endswith("done early")
+
+    def interrupt(progress):
+        if progress.n_iter == 7:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        model.set_params(callbacks=interrupt).fit(X)
+    assert "batch 7/1000" in capfd.readouterr().err.splitlines()[-1]
