@@ -11,7 +11,7 @@ import numpy as np
 
 import taskdict as td
 from machine import heading, products_time, publish, stamp
-from taskdict.experiments.digits import parts, percent_wrong
+from taskdict.experiments.digits.procedure import percent_wrong, training_and_test
 
 BATCH = 200
 CLASSES = 10
@@ -40,7 +40,7 @@ def cost(digits: td.datasets.Digits, p: int, n_directions: int | None, n_threads
 
 def progress(digits: td.datasets.Digits, rate: str, n_directions: int | None, steps: int, seed: int) -> dict:
     """Learn from all but the last 10,000 training digits with 100 atoms per class; return the error on those."""
-    X, y, held, y_held = parts(digits, "validation", None)
+    X, y, held, y_held = training_and_test(digits, "validation", None)
     begin = time.monotonic()
     model = td.ImageClassifier(
         classifier(100, rate, steps, seed), shifts=8, n_directions=n_directions, random_state=seed

@@ -22,8 +22,9 @@ from sklearn.decomposition import sparse_encode as sklearn_encode
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import cpu_name
 from taskdict import _core
+from taskdict._common.atomic_files import replace_text
+from taskdict.experiments.environment import processor_name
 from workloads import Workload, workloads
 
 CHECKED = 2000  # signals whose codes are checked for optimality
@@ -157,7 +158,7 @@ def main() -> None:
                 print(f"{work.name}, {np.dtype(dtype).name}, {n_threads} threads:", end=" ")
                 print(", ".join(f"{name} {t:.2f} µs" for name, t in us.items()), flush=True)
     about = {
-        "cpu": cpu_name(),
+        "cpu": processor_name(),
         "instruction_set": _core.instruction_set(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
@@ -177,9 +178,9 @@ def main() -> None:
     print(f"\n{text}")
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.with_suffix(".md").write_text(text)
-        options.output.with_suffix(".json").write_text(
-            json.dumps({"about": about, "records": records}, indent=1) + "\n"
+        replace_text(options.output.with_suffix(".md"), text)
+        replace_text(
+            options.output.with_suffix(".json"), json.dumps({"about": about, "records": records}, indent=1) + "\n"
         )
 
 

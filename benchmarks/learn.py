@@ -28,8 +28,9 @@ from sklearn.decomposition import MiniBatchDictionaryLearning
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
-from machine import cpu_name
 from taskdict import _core
+from taskdict._common.atomic_files import replace_text
+from taskdict.experiments.environment import processor_name
 from workloads import digest, digits, patches, unit_norm
 
 SPAMS_RUNS = {"default (1 s)": -1, "10 batches": 10, "100 batches": 100, "1,000 batches": 1000}  # its `iter`
@@ -59,8 +60,8 @@ def works(data: Path | None, share: float) -> list[Work]:
     rng = np.random.default_rng(0)
     images, digits_source = digits(data, 60_000)
     images = images[rng.permutation(len(images))]
-    seen, source = patches(data, int(100_000 * share), halftone=False, pictures=slice(0, 20))
-    unseen, _ = patches(data, 5_000, halftone=False, pictures=slice(20, 24))
+    seen, source = patches(data, int(100_000 * share), halftone=False, images=slice(0, 20))
+    unseen, _ = patches(data, 5_000, halftone=False, images=slice(20, 24))
     seen, unseen = unit_norm(seen), unit_norm(unseen)
     train = images[: int(55_000 * share)]
     return [
@@ -81,7 +82,7 @@ def learn_ours(work: Work, X: np.ndarray, n_threads: int, seed: int, seconds: fl
         return now > seconds
 
     model = td.DictionaryLearning(
-        work.p, lambda1=work.lambda1, n_threads=n_threads, random_state=seed, max_iter=10**9, tol=0, callback=keep
+        work.p, lambda1=work.lambda1, n_threads=n_threads, random_state=seed, max_iter=10**9, tol=0, callbacks=keep
     )
     time.sleep(0.3)  # the threads of the one before have gone to sleep
     start = time.perf_counter()
@@ -238,7 +239,7 @@ def main() -> None:
 def save(records: list[dict], options: argparse.Namespace, start: float) -> str:
     names = ("taskdict", "numpy", "scipy", "scikit-learn", "spams-bin")
     about = {
-        "cpu": cpu_name(),
+        "cpu": processor_name(),
         "instruction_set": _core.instruction_set(),
         "cores": len(os.sched_getaffinity(0)),
         "python": platform.python_version(),
@@ -257,8 +258,8 @@ def save(records: list[dict], options: argparse.Namespace, start: float) -> str:
     )
     if options.output:
         options.output.parent.mkdir(parents=True, exist_ok=True)
-        options.output.with_suffix(".md").write_text(text)
-        options.output.with_suffix(".json").write_text(json.dumps({"about": about, "records": records}) + "\n")
+        replace_text(options.output.with_suffix(".md"), text)
+        replace_text(options.output.with_suffix(".json"), json.dumps({"about": about, "records": records}) + "\n")
         first = (records[0]["n_threads"], records[0]["dtype"])
         draw([r for r in records if (r["n_threads"], r["dtype"]) == first], options.output.with_suffix(".png"))
     return text

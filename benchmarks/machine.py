@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import platform
 import time
 from importlib.metadata import version
 from pathlib import Path
@@ -12,13 +11,8 @@ from pathlib import Path
 import numpy as np
 from threadpoolctl import threadpool_limits
 
-
-def cpu_name() -> str:
-    """Return the name of the processor."""
-    for line in Path("/proc/cpuinfo").read_text().splitlines():
-        if line.startswith("model name"):
-            return line.split(":", 1)[1].strip()
-    return platform.processor()
+from taskdict._common.atomic_files import replace_text
+from taskdict.experiments.environment import processor_name
 
 
 def products_time(X: np.ndarray, D: np.ndarray, n_threads: int, repeats: int) -> float:
@@ -37,7 +31,7 @@ def products_time(X: np.ndarray, D: np.ndarray, n_threads: int, repeats: int) ->
 def stamp(begin: float, command: str) -> dict:
     """Return what a result needs beside its numbers; `begin` is when it was begun on the monotonic clock."""
     return {
-        "cpu": cpu_name(),
+        "cpu": processor_name(),
         "cores": len(os.sched_getaffinity(0)),
         "taskdict": version("taskdict"),
         "date": time.strftime("%Y-%m-%d"),
@@ -58,5 +52,5 @@ def publish(result: dict, table: str, output: Path | None) -> None:
     """Print a table, and write it and the result to <output>.md and <output>.json if wanted."""
     print(table)
     if output is not None:
-        output.with_suffix(".json").write_text(json.dumps(result, indent=1) + "\n")
-        output.with_suffix(".md").write_text(table)
+        replace_text(output.with_suffix(".json"), json.dumps(result, indent=1) + "\n")
+        replace_text(output.with_suffix(".md"), table)

@@ -1,4 +1,4 @@
-"""What it costs to restore a picture, beside the encoding of its patches, and to learn to, beside the products."""
+"""What it costs to restore a image, beside the encoding of its patches, and to learn to, beside the products."""
 
 from __future__ import annotations
 
@@ -12,19 +12,20 @@ from skimage import data
 import taskdict as td
 from machine import heading, products_time, publish, stamp
 from taskdict.images import degrade
-from taskdict.images.patches import PatchPairs, map_patches
+from taskdict.images.patches import map_patches
+from taskdict.streams.patches import PatchPairs
 from workloads import digest
 
 SIDE, ATOMS, BATCH, STEPS = 10, 500, 200, 2000
 
 
-def training_cost(pictures: list[np.ndarray], n_threads: int) -> tuple[td.ImageRestorer, dict]:
+def training_cost(images: list[np.ndarray], n_threads: int) -> tuple[td.ImageRestorer, dict]:
     """Time the batches of a training, reading of the patches and all, and the products X·Dᵀ and D·Dᵀ after it."""
     times: list[float] = []
     restorer = td.ImageRestorer(SIDE, ATOMS, max_iter=STEPS, random_state=0, n_threads=n_threads)
     restorer.set_params(callbacks=lambda progress: times.append(time.perf_counter()))
-    restorer.fit(pictures, degrade=degrade.floyd_steinberg)
-    X, _ = PatchPairs([degrade.floyd_steinberg(p) for p in pictures], pictures, SIDE, random_state=0).take_pairs(BATCH)
+    restorer.fit(images, degrade=degrade.floyd_steinberg)
+    X, _ = PatchPairs([degrade.floyd_steinberg(p) for p in images], images, SIDE, random_state=0).take_pairs(BATCH)
     step, floor = float(np.median(np.diff(times[STEPS // 2 :]))), products_time(X, restorer.components_, n_threads, 500)
     return restorer, {
         "threads": n_threads,
@@ -35,8 +36,8 @@ def training_cost(pictures: list[np.ndarray], n_threads: int) -> tuple[td.ImageR
     }
 
 
-def restoration_cost(restorer: td.ImageRestorer, picture: np.ndarray, n_threads: int, repeats: int) -> dict:
-    """Restore a picture, and encode all its patches, in turns."""
+def restoration_cost(restorer: td.ImageRestorer, image: np.ndarray, n_threads: int, repeats: int) -> dict:
+    """Restore a image, and encode all its patches, in turns."""
     restorer.set_params(n_threads=n_threads)
     kept: list[np.ndarray] = []
 
@@ -44,12 +45,12 @@ def restoration_cost(restorer: td.ImageRestorer, picture: np.ndarray, n_threads:
         kept.append(patches - patches.mean(axis=1, keepdims=True))
         return patches
 
-    map_patches(picture[:, :, None], SIDE, keep)
+    map_patches(image[:, :, None], SIDE, keep)
     patches = np.concatenate(kept)
     whole, encoding = [], []
     for _ in range(repeats):
         begin = time.perf_counter()
-        restorer.restore(picture)
+        restorer.restore(image)
         middle = time.perf_counter()
         codes = td.sparse_encode(patches, restorer.components_, lambda1=restorer.lambda1, n_threads=n_threads)
         whole.append(middle - begin)
@@ -88,16 +89,16 @@ def main() -> None:
     parser.add_argument("--output", type=Path, help="write <output>.md and <output>.json")
     options = parser.parse_args()
     begin = time.monotonic()
-    pictures = [np.rint(image.mean(axis=2)).astype(np.uint8) for image in (data.astronaut(), data.coffee())]
+    images = [np.rint(image.mean(axis=2)).astype(np.uint8) for image in (data.astronaut(), data.coffee())]
     halftone = degrade.floyd_steinberg(data.camera())
     result: dict = {"training": [], "restoration": []}
     for n_threads in (1, 2):
-        restorer, cost = training_cost(pictures, n_threads)
+        restorer, cost = training_cost(images, n_threads)
         result["training"].append(cost)
         result["restoration"].append(restoration_cost(restorer, halftone, n_threads, options.repeats))
         print(result["training"][-1], result["restoration"][-1], flush=True)
     command = f"python benchmarks/restore.py --repeats {options.repeats}"
-    result |= {**stamp(begin, command), "data": digest(*pictures, halftone)}
+    result |= {**stamp(begin, command), "data": digest(*images, halftone)}
     publish(result, table(result), options.output)
 
 

@@ -16,12 +16,12 @@ from threadpoolctl import threadpool_limits
 
 import taskdict as td
 from machine import heading, publish, stamp
+from taskdict._coding.coded_batch import Coding
+from taskdict._learning.descent import Batch, Descent, LearningRate, Objective, Parameters, Sets
+from taskdict._learning.models import LinearModel
+from taskdict._learning.trainer import _keep_memory
 from taskdict.constraints import UnitBall
-from taskdict.descent import Batch, Descent, LearningRate, Objective, Parameters, Sets
-from taskdict.gradients import Coding
 from taskdict.losses import LogisticLoss
-from taskdict.models import LinearModel
-from taskdict.training import _keep_memory
 from workloads import digest, digits, learn, patches, unit_norm
 
 BATCH = 200

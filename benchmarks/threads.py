@@ -13,7 +13,8 @@ import joblib
 import numpy as np
 
 import taskdict as td
-from machine import cpu_name
+from taskdict._common.atomic_files import replace_text
+from taskdict.experiments.environment import processor_name
 
 
 def problem(n: int, m: int = 100, p: int = 200) -> tuple[np.ndarray, np.ndarray]:
@@ -56,7 +57,9 @@ def main() -> None:
         lines.append(line)
         print(line, flush=True)
 
-    show(f"{cpu_name()}, {len(os.sched_getaffinity(0))} cores; {time.strftime('%Y-%m-%d')}, medians of {repeats}\n")
+    show(
+        f"{processor_name()}, {len(os.sched_getaffinity(0))} cores; {time.strftime('%Y-%m-%d')}, medians of {repeats}\n"
+    )
     show("| case | time with one thread / by default |\n|---|---|")
 
     for n in (1, 10, 30, 100, 200, 1000, 20000):
@@ -83,7 +86,7 @@ def main() -> None:
         show(f"| in two joblib workers | {ratio(in_workers, repeats):.2f} |")
 
     if options.output:
-        options.output.write_text("\n".join(lines) + "\n")
+        replace_text(options.output, "\n".join(lines) + "\n")
 
 
 if __name__ == "__main__":

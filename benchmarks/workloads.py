@@ -46,7 +46,7 @@ def learn(X: np.ndarray, p: int, lambda1: float, lambda2: float = 0.0) -> np.nda
 
 
 def _smooth_noise(n: int, side: int, rng: np.random.Generator) -> np.ndarray:
-    """Return patches with the correlations of pictures, for machines without data."""
+    """Return patches with the correlations of images, for machines without data."""
     grid = np.arange(side)
     along = 0.9 ** np.abs(np.subtract.outer(grid, grid))
     factor = np.linalg.cholesky(np.kron(along, along))
@@ -63,8 +63,8 @@ def digits(data: Path | None, n: int) -> tuple[np.ndarray, str]:
     return unit_norm(np.where(patches > 0.5, patches, 0.0)), "synthetic"
 
 
-def patches(data: Path | None, n: int, halftone: bool, pictures: slice = slice(None)) -> tuple[np.ndarray, str]:
-    """Return random 10 × 10 patches of the Kodak pictures, or of their Floyd–Steinberg halftones, uncentred."""
+def patches(data: Path | None, n: int, halftone: bool, images: slice = slice(None)) -> tuple[np.ndarray, str]:
+    """Return random 10 × 10 patches of the Kodak images, or of their Floyd–Steinberg halftones, uncentred."""
     rng = np.random.default_rng(2)
     if data is None or not (data / "kodak").is_dir():
         synthetic = _smooth_noise(n, 10, rng)
@@ -72,10 +72,10 @@ def patches(data: Path | None, n: int, halftone: bool, pictures: slice = slice(N
     from PIL import Image
 
     found = []
-    paths = sorted((data / "kodak").glob("*.png"))[pictures]
+    paths = sorted((data / "kodak").glob("*.png"))[images]
     for path in paths:
-        with Image.open(path) as picture:
-            pixels = np.asarray(picture.convert("1") if halftone else picture, dtype=np.float64)  # "1" diffuses errors
+        with Image.open(path) as image:
+            pixels = np.asarray(image.convert("1") if halftone else image, dtype=np.float64)  # "1" diffuses errors
         windows = np.lib.stride_tricks.sliding_window_view(pixels if halftone else pixels / 255, (10, 10))
         count = -(-n // len(paths))
         found.append(windows[rng.integers(0, windows.shape[0], count), rng.integers(0, windows.shape[1], count)])

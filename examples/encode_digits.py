@@ -1,4 +1,4 @@
-"""Encode scikit-learn's digits on a dictionary of digits, and look at one code."""
+"""Encode scikit-learn's digits on a dictionary of digits, and print one code."""
 
 import numpy as np
 from sklearn.datasets import load_digits
@@ -25,11 +25,11 @@ def draw(image: np.ndarray) -> list[str]:
 
 
 digit = 3
-pictures = {"digit": signals[digit], "its reconstruction": codes[[digit]].toarray()[0] @ atoms}
+images = {"digit": signals[digit], "its reconstruction": codes[[digit]].toarray()[0] @ atoms}
 strongest = codes.indices[codes.indptr[digit] : codes.indptr[digit + 1]]
 weights = codes.data[codes.indptr[digit] : codes.indptr[digit + 1]]
 for j in np.argsort(-np.abs(weights))[:2]:
-    pictures[f"{weights[j]:+.2f} × atom {strongest[j]}"] = atoms[strongest[j]]
-print("   ".join(f"{name:18}" for name in pictures))
-for lines in zip(*map(draw, pictures.values()), strict=True):
+    images[f"{weights[j]:+.2f} × atom {strongest[j]}"] = atoms[strongest[j]]
+print("   ".join(f"{name:18}" for name in images))
+for lines in zip(*map(draw, images.values()), strict=True):
     print("   ".join(f"{line:18}" for line in lines))

@@ -1,10 +1,10 @@
-"""Learn to undo blur, noise or down-sampling from four photographs, and compare with a classical method.
+"""Learn to restore images after blur, noise or downsampling, and compare with classical methods.
 
-    python examples/restore_pictures.py [deblur|denoise|upscale] [picture.png]
+    python examples/restore_images.py [deblur|denoise|upscale] [restored.png]
 
-Needs scikit-image, for the photographs and the classical methods, and Pillow. The classical methods know what damaged
-the picture; taskdict has only seen examples. The free number of each, λ1 and `refine` of taskdict, is the best of
-several for this very picture.
+Trains on four photographs and restores a fifth. Needs scikit-image, for the photographs and the classical methods, and
+Pillow. The classical methods know the degradation; taskdict has only seen examples. The free number of each method,
+and λ1 and `refine` of taskdict, are the best of several for this very image.
 """
 
 import sys
@@ -18,7 +18,7 @@ import taskdict as td
 from taskdict.images import degrade
 
 BLUR, NOISE = 1.5, 25 / 255  # standard deviations
-VIEW = np.s_[90:250, 160:320]  # what the picture shows
+VIEW = np.s_[90:250, 160:320]  # the part that is saved
 
 
 def deblur() -> tuple:
@@ -42,7 +42,7 @@ def deblur() -> tuple:
 
 
 def denoise() -> tuple:
-    """Noise, against non-local means; and our own dictionary of the noisy picture."""
+    """Noise, against non-local means; and a dictionary of the noisy image itself."""
 
     def noisy(image, rng):
         return degrade.gaussian_noise(image, NOISE, rng)
@@ -71,19 +71,19 @@ def upscale() -> tuple:
 
 
 def main(kind: str = "denoise", path: str = "") -> None:
-    """Learn, restore, print how good it is, and save a picture of it if there is a path."""
-    damage, classical, parameters = {"deblur": deblur, "denoise": denoise, "upscale": upscale}[kind]()
+    """Train, restore, print the PSNR of each method, and save an image of them if a path is given."""
+    degradation, classical, parameters = {"deblur": deblur, "denoise": denoise, "upscale": upscale}[kind]()
     photographs = [color.rgb2gray(image) for image in (data.astronaut(), data.coffee(), data.chelsea(), data.rocket())]
     clean = data.camera() / 255
-    rng = np.random.RandomState(0)  # no picture has the noise of another
-    damaged = damage(clean, rng)
+    rng = np.random.RandomState(0)  # every image has its own noise
+    degraded = degradation(clean, rng)
 
     restorer = td.ImageRestorer(8, 200, max_iter=3000, random_state=0, **parameters)
-    restorer.fit(photographs, degrade=lambda image: damage(image, rng))
+    restorer.fit(photographs, degrade=lambda image: degradation(image, rng))
 
-    factor = len(clean) // len(damaged)
-    enlarged = np.kron(damaged, np.ones((factor, factor)))
-    found = [("damaged", enlarged), *classical(damaged), ("taskdict", restorer.restore(damaged))]
+    factor = len(clean) // len(degraded)
+    enlarged = np.kron(degraded, np.ones((factor, factor)))
+    found = [("degraded", enlarged), *classical(degraded), ("taskdict", restorer.restore(degraded))]
     best: dict[str, tuple[float, np.ndarray]] = {}
     for name, image in found:
         value = peak_signal_noise_ratio(clean, np.clip(image, 0, 1), data_range=1)
