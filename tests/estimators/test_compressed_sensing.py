@@ -240,7 +240,9 @@ def test_y_of_another_width(digits, learned):
     with pytest.raises(ValueError, match="y has 1 columns, but the model reconstructs 64"):
         learned.score(digits[1], digits[1][:, :1])
     narrow = model(max_iter=5, random_state=0).fit(digits[0], digits[0][:, :3])
-    with pytest.raises(ValueError, match="X has 64 columns, but the model reconstructs 3: pass the signals to be reconstructed as y"):
+    with pytest.raises(
+        ValueError, match="X has 64 columns, but the model reconstructs 3: pass the signals to be reconstructed as y"
+    ):
         narrow.score(digits[1])
 
 
