@@ -20,6 +20,14 @@ def test_a_file_holds_the_model_as_it_was_fitted(changed, tmp_path):
     np.testing.assert_array_equal(td.load(tmp_path / "model").predict(X), model.predict(X))
 
 
+def test_a_file_has_as_many_atoms_as_were_learned(tmp_path):
+    model = td.DictionaryLearning(6, max_iter=6, random_state=0).fit(X).set_params(n_components=3)
+    model.save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    assert loaded.n_components == 6
+    np.testing.assert_array_equal(loaded.components_, model.components_)
+
+
 def test_the_sizes_of_several_dictionaries_are_kept(tmp_path):
     views = [slice(0, 4), slice(4, 8)]
     model = td.TaskDrivenClassifier([3, 7], views=views, **QUICK).fit(X, LABELS).set_params(n_components=None)

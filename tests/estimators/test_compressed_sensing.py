@@ -303,3 +303,8 @@ def test_files_with_parameters_that_make_no_sense(tmp_path, parameters):
     storage.write(path, "CompressedSensing", arrays, {key: document[key] for key in ("parameters", "n_iter")})
     with pytest.raises(td.ModelFileError, match=f"{next(iter(parameters))} must be"):
         td.load(path)
+
+
+def test_text_is_not_taken_for_numbers(digits):
+    with pytest.raises(TypeError, match="X must hold real numbers, got dtype <U"):
+        model().fit(digits[0].astype(str))

@@ -2,6 +2,7 @@ import copy
 
 import numpy as np
 import pytest
+from sklearn.base import clone
 from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
@@ -154,6 +155,20 @@ def test_a_fit_that_fails_at_once_leaves_the_model():
         fresh.fit(IMAGES, LABELS)
     with pytest.raises(NotFittedError):
         fresh.predict(TEST)
+
+
+@pytest.mark.parametrize("wrong", [{"lambda1": -1.0}, {}])
+def test_a_warm_start_that_fails_leaves_the_model(wrong, tmp_path):
+    images, labels = IMAGES[:100], LABELS[:100]
+    learner = td.TaskDrivenClassifier(10, multi_class="softmax", max_iter=5, random_state=0)
+    model = td.ImageClassifier(learner, shifts=0, random_state=0).fit(images, labels)
+    before = model.decision_function(images)
+    model.set_params(classifier=clone(learner).set_params(warm_start=True, max_iter=8, **wrong))
+    with pytest.raises(ValueError, match="lambda1" if wrong else "77"):
+        model.fit(images + 0.3, labels if wrong else np.where(labels == 3, 77, labels))
+    np.testing.assert_array_equal(model.decision_function(images), before)
+    assert model.background_ == images.min()
+    model.save(tmp_path / "model")
 
 
 def test_two_classes():

@@ -113,7 +113,8 @@ class TrainingRun:
         if step.outcome is Outcome.DIVERGED:
             training.state = state
             raise DivergedError(
-                f"learning_rate={self._learning_rate} diverges: {step.message} The model before that step is kept."
+                f"learning_rate={self._learning_rate} diverges: {step.message} The model before that step of this "
+                "fit is kept."
             )
         training.steps.append(step)
         training.state = state

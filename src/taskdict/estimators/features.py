@@ -53,13 +53,13 @@ class Features:
 
 
 def validated(estimator: Any, X: Any, **settings: Any) -> Any:
-    """Return X as :func:`sklearn.utils.validation.validate_data` does, but refuse masked arrays and dates.
+    """Return X as :func:`sklearn.utils.validation.validate_data` does, but refuse masked arrays, dates and text.
 
-    scikit-learn takes both for numbers.
+    scikit-learn takes them for numbers.
     """
     refuse_masked("X", X)
     dtype = getattr(X, "dtype", None)
-    if isinstance(dtype, np.dtype) and dtype.kind in "mMV":
+    if isinstance(dtype, np.dtype) and dtype.kind in "mMVSU":
         raise TypeError(f"X must hold real numbers, got dtype {dtype}.")
     return validate_data(estimator, X, **settings)
 

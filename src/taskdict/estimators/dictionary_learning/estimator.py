@@ -295,7 +295,8 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         arrays, numbers = self._online().state.to_file()
         history = {f"history {name}": np.array(values, np.float64) for name, values in self.history_.items()}
-        return model_file(self, {**arrays, **history}, {**numbers, "lambda1": self.lambda1_})
+        as_fitted = {} if self.n_components is None else {"n_components": len(self.components_)}
+        return model_file(self, {**arrays, **history}, {**numbers, "lambda1": self.lambda1_}, as_fitted)
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 from typing import Any, Self
 
 import numpy as np
@@ -125,7 +126,7 @@ class ImageClassifier(ClassifierMixin, PersistentEstimator):
         before = vars(self).get("_learned")
         if inner.warm_start and before is not None:
             _check_shape(images, before.shape)
-            inner = before.classifier.set_params(**inner.get_params(deep=False))
+            inner = copy.copy(before.classifier).set_params(**inner.get_params(deep=False))
             directions = before.directions  # the atoms are made of them
         else:
             directions = find_directions(images, settings)
@@ -137,12 +138,14 @@ class ImageClassifier(ClassifierMixin, PersistentEstimator):
             directions=directions,
             random_state=self.random_state,
         )
+        n_before = inner.n_iter_ if is_fitted(inner) else 0
         # Callbacks may use the model during the training.
         self._learned = LearnedImageClassifier(inner, images.shape[1:], stream.background, stream.directions)
         try:
             inner.fit(stream)
         except BaseException:
-            if not is_fitted(inner):  # an interrupted training leaves the model that was learned so far
+            learned = is_fitted(inner) and inner.n_iter_ > n_before
+            if not learned:  # an interrupted training leaves the model that was learned so far
                 self._forget(before)
             raise
         return self
