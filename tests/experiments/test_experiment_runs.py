@@ -175,7 +175,8 @@ def held(folder):
 @pytest.mark.parametrize("how", [signal.SIGINT, signal.SIGKILL])
 def test_resumes_after_a_break(tmp_path, how):
     code = (
-        "from pathlib import Path; import test_experiment_runs as t\n"
+        "from pathlib import Path; import signal; import test_experiment_runs as t\n"
+        "signal.signal(signal.SIGINT, signal.default_int_handler)\n"  # a shell in the background ignores it
         "if __name__ == '__main__': t.Runner(Path('.'), t.counting, 2).results([t.Run('a', {}), t.Run('b', {})])"
     )
     (tmp_path / "main.py").write_text(code)
