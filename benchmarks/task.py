@@ -1,4 +1,4 @@
-"""What task-driven learning costs and what it reaches: the price of a step, MNIST's threes, scikit-learn's digits."""
+"""What the paper's algorithm costs and what it reaches: the price of a step, MNIST's threes, tail averaging."""
 
 from __future__ import annotations
 
@@ -11,20 +11,24 @@ from pathlib import Path
 import numpy as np
 from sklearn.datasets import load_digits
 from sklearn.model_selection import StratifiedKFold, cross_val_score
-from sklearn.svm import SVC
 from threadpoolctl import threadpool_limits
 
 import taskdict as td
 from machine import heading, publish, stamp
 from taskdict._coding.coded_batch import Coding
-from taskdict._learning.descent import Batch, Descent, LearningRate, Objective, Parameters, Sets
+from taskdict._learning.descent import descend
 from taskdict._learning.models import LinearModel
+from taskdict._learning.objective import Objective, Weights
+from taskdict._learning.rates import DecayingRate
+from taskdict._learning.sets import Sets
 from taskdict._learning.trainer import _keep_memory
 from taskdict.constraints import UnitBall
 from taskdict.losses import LogisticLoss
+from taskdict.streams.pairs import Batch
 from workloads import digest, digits, learn, patches, unit_norm
 
 BATCH = 200
+PAPER = {"lambda2": 0.0, "decision": "linear", "learning_rate": "auto", "max_iter": 1000, "early_stopping": False}
 
 
 def step_cost(name: str, X: np.ndarray, p: int, lambda1: float, n_threads: int, repeats: int) -> dict:
@@ -35,15 +39,15 @@ def step_cost(name: str, X: np.ndarray, p: int, lambda1: float, n_threads: int, 
     rng = np.random.default_rng(0)
     y = rng.choice([-1, 1], (BATCH, 1)).astype(np.float32)
     batches = [Batch(np.ascontiguousarray(X[k : k + BATCH]), y) for k in range(0, 40 * BATCH, BATCH)]
-    start = Parameters(D, rng.standard_normal((1, p)).astype(np.float32), np.zeros(1, np.float32))
+    weights = Weights(D, rng.standard_normal((1, p)).astype(np.float32), np.zeros(1, np.float32))
     objective = Objective(LinearModel(), LogisticLoss(), Coding(lambda1), nu=1e-5)
-    descent = Descent(objective, Sets(UnitBall()), start, LearningRate(1e-3, 1e9), n_threads)
+    sets, rate = Sets(UnitBall()), DecayingRate(1e-3, 1e9)
     steps, products = [], []
     for _ in range(repeats):
         time.sleep(0.3)  # until the threads of BLAS sleep
-        for batch in batches:
+        for t, batch in enumerate(batches, 1):
             begin = time.perf_counter()
-            descent.step(batch)
+            weights = descend(objective, sets, weights, batch, rate, t, None, n_threads).weights
             steps.append(time.perf_counter() - begin)
         with threadpool_limits(n_threads, user_api="blas"):
             for batch in batches:
@@ -62,7 +66,7 @@ def step_cost(name: str, X: np.ndarray, p: int, lambda1: float, n_threads: int, 
 
 
 def threes(data: Path, seeds: int) -> list[dict]:
-    """Tell MNIST's threes from the rest: the unsupervised start, and the end of 1,000 batches of 200."""
+    """Classify MNIST's threes against the rest: the unsupervised start, and the end of 1,000 batches of 200."""
     mnist = td.datasets.load_mnist(data)
     X, X_test = (
         td.UnitNorm().fit_transform(images.reshape(-1, 784).astype(np.float32))
@@ -71,14 +75,14 @@ def threes(data: Path, seeds: int) -> list[dict]:
     is_three, is_three_test = mnist.labels == 3, mnist.test_labels == 3
     records = []
     for seed in range(seeds):
-        settings = {"n_components": 100, "lambda1": 0.075, "random_state": seed}
+        settings = {**PAPER, "n_components": 100, "lambda1": 0.075, "random_state": seed}
         for name, more in (
             ("unsupervised start", {"max_iter": 1, "learning_rate": 1e-12}),
             ("task-driven, last iterate (Algorithm 1)", {"average": False}),
-            ("task-driven (default: average of the last tenth)", {}),
+            ("task-driven (average of the last tenth)", {}),
         ):
             begin = time.monotonic()
-            model = td.TaskDrivenClassifier(**settings, **more).fit(X, is_three)
+            model = td.TaskDrivenClassifier(**{**settings, **more}).fit(X, is_three)
             error = 100 * float((model.predict(X_test) != is_three_test).mean())
             records.append(
                 {
@@ -94,35 +98,6 @@ def threes(data: Path, seeds: int) -> list[dict]:
     return records
 
 
-def bundled(n_splits: int = 5) -> list[dict]:
-    """Compare with scikit-learn's default SVC on the same folds of its digits, all parameters by default."""
-    X, y = load_digits(return_X_y=True)
-    models = {
-        "SVC()": SVC(),
-        "TaskDrivenClassifier(): one dictionary per class": td.TaskDrivenClassifier(random_state=0),
-        'TaskDrivenClassifier(multi_class="softmax")': td.TaskDrivenClassifier(multi_class="softmax", random_state=0),
-        'TaskDrivenClassifier(learning_rate="adaptive")': td.TaskDrivenClassifier(
-            learning_rate="adaptive", random_state=0
-        ),
-        'TaskDrivenClassifier(multi_class="onehot")': td.TaskDrivenClassifier(multi_class="onehot", random_state=0),
-    }
-    splits = {
-        "shuffled, seed 0": StratifiedKFold(n_splits, shuffle=True, random_state=0),
-        "shuffled, seed 1": StratifiedKFold(n_splits, shuffle=True, random_state=1),
-        "in the order of the data": StratifiedKFold(n_splits),
-    }
-    records = []
-    for name, model in models.items():
-        record: dict = {"model": name, "data": digest(X)}
-        begin = time.monotonic()
-        for split, folds in splits.items():
-            record[split] = float(cross_val_score(model, X, y, cv=folds).mean())
-        record["seconds"] = time.monotonic() - begin
-        records.append(record)
-        print(record, flush=True)
-    return records
-
-
 def averaging() -> list[dict]:
     """Compare the last iterate with the average over the last tenth, on the same folds, for several penalties."""
     X, y = load_digits(return_X_y=True)
@@ -133,6 +108,8 @@ def averaging() -> list[dict]:
         record: dict = {"lambda1": lambda1, "nu": nu, "data": digest(X)}
         for name, average in (("last", False), ("average", True)):
             model = td.TaskDrivenClassifier(
+                100,
+                **PAPER,
                 multi_class="softmax",
                 lambda1=lambda1 * size,
                 nu=nu / (0.8 * len(X)) * size**2,
@@ -163,14 +140,6 @@ def table(result: dict) -> str:
             errors = ", ".join(f"{r['error']:.2f}" for r in rows)
             rhos = ", ".join(f"{r['rho']:.2g}" for r in rows)
             lines.append(f"| {name} | {errors} | {rhos} | {rows[0]['data']} |")
-    if result["bundled"]:
-        splits = [key for key in result["bundled"][0] if key not in ("model", "data", "seconds")]
-        lines.append(f"\n| digits of scikit-learn, 5-fold accuracy, % | {' | '.join(splits)} | mean | s |")
-        lines.append("|---|" + "---|" * (len(splits) + 2))
-        for r in result["bundled"]:
-            values = [100 * r[split] for split in splits]
-            shown = " | ".join(f"{value:.2f}" for value in [*values, np.mean(values)])
-            lines.append(f"| `{r['model']}` | {shown} | {r['seconds']:.0f} |")
     if result["averaging"]:
         lines.append(
             "\n| digits, softmax, 5 folds (λ1 and ν n for norm one) | last: mean | worst | average: mean | worst |"
@@ -187,14 +156,14 @@ def main() -> None:
     parser.add_argument(
         "--data", type=Path, default=os.environ.get("TASKDICT_DATA"), help="folder with MNIST and Kodak"
     )
-    parser.add_argument("--only", choices=("steps", "threes", "bundled", "averaging"), help="one part only")
+    parser.add_argument("--only", choices=("steps", "threes", "averaging"), help="one part only")
     parser.add_argument("--repeats", type=int, default=10)
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--output", type=Path, help="write <output>.md and <output>.json")
     options = parser.parse_args()
     data = None if options.data is None else Path(options.data)
     begin = time.monotonic()
-    result: dict = {"steps": [], "threes": [], "bundled": [], "averaging": []}
+    result: dict = {"steps": [], "threes": [], "averaging": []}
     if options.only in (None, "steps"):
         images = digits(data, 20_000)
         kodak = patches(data, 20_000, halftone=False)
@@ -209,8 +178,6 @@ def main() -> None:
             print("without --data or TASKDICT_DATA there is no MNIST: this part is left out")
         else:
             result["threes"] = threes(data, options.seeds)
-    if options.only in (None, "bundled"):
-        result["bundled"] = bundled()
     if options.only in (None, "averaging"):
         result["averaging"] = averaging()
     arguments = f" --only {options.only}" if options.only else ""

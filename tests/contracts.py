@@ -286,6 +286,19 @@ def refuses(case: Case, message: str, parameters: dict[str, Any], data: tuple[An
     assert_same(case, used.set_params(**case.whole.get_params(deep=False)), case.whole)
 
 
+# Between fits --------------------------------------------------------------------------------------------------------
+
+OF_THE_USE = {"n_threads", "verbose", "sparse_output", "overlap", "pool", "stride"}  # take effect at once
+
+
+def stays_as_it_was_fitted(case: Case, folder: Path) -> None:
+    """Parameters of what was learned take effect in the next `fit`, whatever they are; a model is used as it was."""
+    model = copy.deepcopy(case.whole)
+    changed = set(model.get_params(deep=False)) - OF_THE_USE
+    model.set_params(**dict.fromkeys(changed, object()))
+    assert_same(case, model, case.whole)
+
+
 # Conventions ---------------------------------------------------------------------------------------------------------
 
 
@@ -329,6 +342,7 @@ CONTRACTS: dict[Callable[[Case, Path], None], Callable[[Case], bool]] = {
     names_bad_parameters: lambda case: True,
     names_bad_data: lambda case: True,
     is_displayed: lambda case: get_tags(case.estimator).requires_fit,
+    stays_as_it_was_fitted: lambda case: get_tags(case.estimator).requires_fit,
     follows_scikit_learn: lambda case: True,
 }
 
@@ -381,7 +395,7 @@ CASES = {
         td.SparseCoder(D, lambda1=0.1, method="homotopy"),
         (X,),
         lambda model: model.transform(X).toarray(),
-        {"dictionary": D[0], "lambda1": -1.0, "lambda2": "a", "positive": 1, "method": "lars", "n_threads": 0},
+        {"dictionary": D[0], "lambda1": -1.0, "lambda2": "a", "positive_code": 1, "method": "lars", "n_threads": 0},
         tuple(bad_signals()),
     ),
     "UnitNorm": Case(

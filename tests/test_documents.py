@@ -1,9 +1,11 @@
 """The documents: code blocks, docstrings and examples run, links work, tables agree with their records."""
 
+import ast
 import dataclasses
 import doctest
 import enum
 import importlib
+import inspect
 import json
 import pkgutil
 import re
@@ -33,6 +35,8 @@ def test_code_blocks_run(document, capsys):
     shown = capsys.readouterr().out
     assert shown
     if document.stem == "README":
+        ours, kernel = map(float, shown.split()[:2])
+        assert ours > kernel + 0.05
         assert "(1797, 100)" in shown
         assert "40 float32" in shown
         assert "(1797, 180)" in shown
@@ -106,6 +110,32 @@ def test_public_functions_have_examples():
             assert ">>>" in thing.__doc__, name
 
 
+def public_functions():
+    """Yield the public functions, and the methods and properties of the public classes, with their names."""
+    for name in taskdict.__all__:
+        thing = getattr(taskdict, name)
+        if inspect.ismodule(thing):
+            names = getattr(thing, "__all__", [key for key in vars(thing) if not key.startswith("_")])
+            found = {f"{name}.{key}": getattr(thing, key) for key in names}
+        else:
+            found = {name: thing}
+        for full, each in found.items():
+            if inspect.isclass(each):
+                for key, member in inspect.getmembers(each):
+                    function = member.fget if isinstance(member, property) else member
+                    if inspect.isfunction(function) and not key.startswith("_"):
+                        yield f"{full}.{key}", function
+            elif inspect.isfunction(each):
+                yield full, each
+
+
+def test_return_values_have_types():
+    any_estimator = {"load", "PatchVotingClassifier.classifier_"}
+    for name, function in public_functions():
+        if function.__module__.startswith("taskdict") and name.removeprefix("images.") not in any_estimator:
+            assert inspect.signature(function).return_annotation not in (inspect.Signature.empty, "Any"), name
+
+
 EXAMPLES = [(script.name, ()) for script in sorted((ROOT / "examples").glob("*.py"))]
 EXAMPLES += [("restore_images.py", (kind, "restored.png")) for kind in ("deblur", "upscale")]
 
@@ -129,6 +159,19 @@ def test_examples_run(script, arguments, tmp_path):
     for line in run.stdout.splitlines():
         if line.startswith("saved "):
             assert (tmp_path / line.removeprefix("saved ")).stat().st_size > 0
+
+
+SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py")])
+
+
+@pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
+def test_scripts_import_what_there_is(script):
+    """Benchmarks run by hand: they must not be left behind when names move."""
+    for node in ast.walk(ast.parse(script.read_text())):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == "taskdict":
+            module = importlib.import_module(node.module)
+            for alias in node.names:
+                assert hasattr(module, alias.name) or f"{node.module}.{alias.name}" in MODULES, alias.name
 
 
 def test_version():

@@ -8,6 +8,7 @@ from taskdict._common.progress import Progress, ProgressLine
 from taskdict._files.persistent import VersionWarning
 from taskdict._files.registry import load
 from taskdict._files.storage import ModelFileError
+from taskdict._learning.comparison import BaselineWarning
 from taskdict._learning.descent import DivergedError
 from taskdict.estimators import (
     CompressedSensing,
@@ -24,6 +25,7 @@ from taskdict.streams import stream
 __version__ = _version("taskdict")
 
 __all__ = [
+    "BaselineWarning",
     "CompressedSensing",
     "DictionaryLearning",
     "DivergedError",

@@ -18,9 +18,10 @@ def test_demo(tmp_path):
     command = [sys.executable, "-m", "taskdict.cli", "demo", "--seed", "1", "--output", "atoms.png"]
     run = subprocess.run(command, capture_output=True, text=True, cwd=tmp_path)
     assert run.returncode == 0, run.stderr
-    pixels, codes, tuned = (float(error) for error in re.findall(r"([\d.]+) %", run.stdout))
+    pixels, codes, tuned, default, kernel = (float(error) for error in re.findall(r"([\d.]+) %", run.stdout))
     assert tuned < 0.8 * codes
     assert tuned < pixels
+    assert default < 1.3 * kernel
     assert (tmp_path / "atoms.png").read_bytes()[1:4] == b"PNG"
 
 
@@ -52,6 +53,15 @@ def test_help_and_version(capsys):
     with pytest.raises(SystemExit) as ended:
         cli.main([])
     assert ended.value.code == 2
+
+
+def test_the_package_is_a_command():
+    for module in ("taskdict", "taskdict.cli"):
+        run = subprocess.run([sys.executable, "-m", module, "--version"], capture_output=True, text=True)
+        assert (run.returncode, run.stdout) == (0, f"taskdict {td.__version__}\n")
+    run = subprocess.run([sys.executable, "-m", "taskdict", "demo", "--seed", "-1"], capture_output=True, text=True)
+    assert run.returncode == 1
+    assert "--seed must be at least 0" in run.stderr
 
 
 def test_a_reader_that_has_had_enough(tmp_path):

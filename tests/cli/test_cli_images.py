@@ -57,10 +57,15 @@ def test_amounts(camera, tmp_path, capsys):
     assert cli.main([*arguments, "--kind", "blur", "--amount", "much"]) == 1
     assert cli.main([*arguments, "--kind", "jarvis", "--amount", "1"]) == 1
     assert cli.main([*arguments, "--kind", "noise", "--amount", "-1"]) == 1
+    assert cli.main([*arguments, "--kind", "noise", "--amount", "25"]) == 1
     errors = capsys.readouterr().err.splitlines()
     assert errors[0] == "taskdict: --amount must be a number for --kind blur, got 'much'."
     assert errors[1] == "taskdict: --amount is not for --kind jarvis."
-    assert errors[2] == "taskdict: sigma must be a positive number, got -1.0."
+    assert errors[2] == "taskdict: --amount must be a positive number, got -1.0."
+    assert errors[3].startswith("taskdict: --amount must be at most 1, since values are from 0 to 1, got 25.0.")
+    assert errors[3].endswith("For a standard deviation of 25.0 on a scale of 0 to 255, give 0.098.")
+    with pytest.raises(ValueError, match=r"sigma must be at most 1.* got 25\. For .* of 0 to 255, give 0\.098"):
+        degrade.gaussian_noise(CAMERA, 25)
 
 
 def test_restore(model, camera, tmp_path, capsys):

@@ -10,7 +10,7 @@ from sklearn.feature_extraction.image import extract_patches_2d
 
 from helpers import DTYPES, random_problem
 from taskdict._coding.coded_batch import CodedBatch, Coding, Part
-from taskdict._learning.models import BilinearModel, LinearModel
+from taskdict._learning.models import BilinearModel, Columns, JointModel, LinearModel, SplitModel
 from taskdict._learning.objective import Objective, Weights
 from taskdict.losses import LogisticLoss, SoftmaxLoss, SquaredLoss, Terms
 from taskdict.streams.pairs import Batch
@@ -37,7 +37,7 @@ class DecodingLoss:
 
 
 LOSSES = [SquaredLoss(), LogisticLoss(), SoftmaxLoss()]
-MODELS = [LinearModel(), BilinearModel()]
+MODELS = [LinearModel(), SplitModel(), BilinearModel()]
 PARTS = {
     "one": (),
     "two": (Part(slice(0, 6)), Part(slice(6, P))),
@@ -175,6 +175,20 @@ def test_several_dictionaries(parts, model, mu):
     objective = Objective(
         model, LogisticLoss(), Coding(0.05, 0.02), PARTS[parts], nu=0.1, task=1 - mu, reconstruction=mu
     )
+    check_all(objective, weights, batch)
+
+
+@pytest.mark.parametrize("loss", [*LOSSES, DecodingLoss()], ids=kind)
+@pytest.mark.parametrize("positive", [False, True])
+def test_a_model_of_codes_and_signals(loss, positive):
+    """A joint model; its signals have columns of different sizes, one of which does not change."""
+    weights, batch = problem(SquaredLoss(), LinearModel())
+    y = targets(loss) if not isinstance(loss, DecodingLoss) else np.random.default_rng(0).standard_normal((N, M))
+    factors = np.linspace(0, 3, M)
+    model = JointModel(Columns(np.linspace(-1, 1, M), factors))
+    weights = dataclasses.replace(weights, W=np.random.default_rng(3).standard_normal(model.shape(Q, P, M)))
+    batch = dataclasses.replace(batch, y=y)
+    objective = Objective(model, loss, Coding(0.05, 0.02, positive), nu=0.3, task=0.7, reconstruction=0.3)
     check_all(objective, weights, batch)
 
 

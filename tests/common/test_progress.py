@@ -1,10 +1,11 @@
 import io
 
 import pytest
+from sklearn.datasets import load_digits
 
 import taskdict as td
 from helpers import random_problem
-from taskdict._common.progress import StatusLine
+from taskdict._common.progress import Reporter, StatusLine
 
 
 class Terminal(io.StringIO):
@@ -93,6 +94,68 @@ def test_without_a_file_nothing_is_shown(there, monkeypatch):
     line.show("text", now=True)
     line.close()
     line.clear()
+
+
+class Minimal:
+    """A replacement of standard error as some programs make it: it can write, and nothing else."""
+
+    def __init__(self):
+        self.text = ""
+
+    def write(self, text):
+        self.text += text
+
+
+class Broken(io.StringIO):
+    """A pipe whose reader is gone."""
+
+    def write(self, text):
+        raise BrokenPipeError
+
+
+@pytest.mark.parametrize("file", [Minimal(), Broken()])
+def test_a_file_that_can_do_little_does_not_end_a_fit(file, monkeypatch):
+    monkeypatch.setattr("sys.stderr", file)
+    X, _ = random_problem(60, 6, 1)
+    for model in (td.DictionaryLearning(4, lambda1=0.1, max_iter=3, verbose=1), task(max_iter=3, verbose=1)):
+        model.fit(X, X[:, 0] > 0)
+    assert not isinstance(file, Minimal) or "batch 3/3" in file.text
+
+
+def task(**parameters):
+    return td.TaskDrivenClassifier(4, random_state=0, **parameters)
+
+
+def test_a_fit_says_what_it_does_before_the_first_batch(monkeypatch):
+    file = Terminal()
+    monkeypatch.setattr("sys.stderr", file)
+    X, y = load_digits(return_X_y=True)
+    said = []
+    monkeypatch.setattr(StatusLine, "show", lambda self, text, now=False: said.append(text))
+    td.TaskDrivenClassifier(random_state=0, verbose=1).fit(X, y)
+    first = next(k for k, text in enumerate(said) if text.startswith("batch "))
+    assert said[:first] == [
+        "reading the signals",
+        "learning a dictionary without targets",
+        "trying it on a part of the samples",
+        "fitting the first model",
+    ]
+
+
+def test_the_estimate_follows_the_speed(monkeypatch):
+    """What is left is estimated from the last seconds: neither the start nor a pause counts for long."""
+    now = [0.0]
+    monkeypatch.setattr("taskdict._common.progress.time.monotonic", lambda: now[0])
+    seen = []
+    reporter = Reporter(None, 100, seen.append, 0)
+    now[0] = 500.0  # a long start
+    with reporter:
+        for t in range(1, 41):
+            now[0] += 10.0 if t <= 5 else 1.0  # the first batches are slow
+            reporter.report(n_iter=t, n_signals=10 * t, batch=10, objective=0.0, nonzeros=None, done=False)
+    assert seen[0].seconds_left == pytest.approx(990)
+    assert seen[-1].seconds_left == pytest.approx(60)
+    assert seen[-1].signals_per_second == pytest.approx(10)
 
 
 def test_no_limit():

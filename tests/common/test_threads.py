@@ -6,16 +6,18 @@ import os
 import signal
 import subprocess
 import sys
+import threading
 import time
 from pathlib import Path
 
 import joblib
 import numpy as np
 import pytest
+from threadpoolctl import threadpool_info, threadpool_limits
 
 import taskdict as td
 from helpers import DTYPES, random_problem
-from taskdict._common.threads import available_threads, resolve_threads
+from taskdict._common.threads import available_threads, one_blas_thread, resolve_threads
 
 
 def encode(X, D, n_threads=None):
@@ -261,3 +263,60 @@ def test_the_order_of_signals_changes_no_bit_of_large_supports(dtype):
         forward = td.sparse_encode(X, D, lambda1=0.0, n_threads=1).toarray()
         back = td.sparse_encode(X[::-1], D, lambda1=0.0, n_threads=1).toarray()[::-1]
         assert forward.tobytes() == np.ascontiguousarray(back).tobytes()
+
+
+def blas_threads():
+    return [library["num_threads"] for library in threadpool_info() if library["user_api"] == "blas"]
+
+
+def in_thread(function):
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        return pool.submit(function).result()
+
+
+def test_blas_is_limited_from_any_thread():
+    """From threadpoolctl 3.8 on, limits of other threads than the first are ignored, unless one asks for it."""
+    with threadpool_limits(2, user_api="blas"):
+        before = blas_threads()
+
+    def limited():
+        with one_blas_thread():
+            return blas_threads()
+
+    ones = [1] * len(before)
+    for _ in range(2):
+        assert limited() == ones
+        assert in_thread(limited) == ones
+    with one_blas_thread():
+        assert in_thread(limited) == ones
+        assert blas_threads() == ones  # the other one has not lifted the limit
+
+
+def test_the_last_thread_lifts_the_limit():
+    before = blas_threads()
+    entered, left = threading.Event(), threading.Event()
+
+    def other():
+        with one_blas_thread():
+            entered.set()
+            left.wait()
+        return blas_threads()
+
+    with concurrent.futures.ThreadPoolExecutor(1) as pool:
+        with one_blas_thread():
+            running = pool.submit(other)
+            entered.wait()
+        assert blas_threads() == [1] * len(before)
+        left.set()
+        assert running.result() == before
+    assert blas_threads() == before
+
+
+def test_a_training_in_another_thread_has_the_same_bits():
+    X, _ = random_problem(120, 16, 1)
+    y = np.digitize(X[:, 0], [-0.1, 0.1])
+
+    def learned():
+        return td.TaskDrivenClassifier(5, max_iter=6, decision="joint", random_state=0).fit(X, y).decision_function(X)
+
+    np.testing.assert_array_equal(in_thread(learned), learned())

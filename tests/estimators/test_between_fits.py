@@ -3,6 +3,7 @@
 import numpy as np
 import pandas as pd
 import pytest
+from sklearn.base import clone
 
 import taskdict as td
 
@@ -72,3 +73,49 @@ def test_scores_name_bad_rows_and_streams():
 
 def test_signals_that_are_all_zero_give_no_penalty_of_zero():
     assert td.SparseCoder(np.eye(8), lambda1=None).fit(0 * X).lambda1_ == 0.15
+
+
+@pytest.mark.parametrize("changed", [{"lambda1": 0.5}, {"lambda2": 0.5}, {"positive_code": True}, {"lambda1": None}])
+@pytest.mark.parametrize(
+    "model", [td.SparseCoder(np.eye(8), lambda1=0.2), td.DictionaryLearning(6, lambda1=0.2, max_iter=3)]
+)
+def test_codes_are_those_of_the_fit(model, changed, tmp_path):
+    """Parameters that change take effect in the next fit, not in the use of the model, nor in its file."""
+    model = clone(model).fit(X)
+    before = model.transform(X).toarray()
+    model.set_params(**changed)
+    np.testing.assert_array_equal(model.transform(X).toarray(), before)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(td.load(tmp_path / "model").transform(X).toarray(), before)
+    assert not np.array_equal(model.fit(X).transform(X).toarray(), before)
+
+
+def test_earlier_names_of_parameters(tmp_path):
+    coder = td.SparseCoder(np.eye(8), lambda1=0.2, positive=True)
+    with pytest.warns(FutureWarning, match="the parameter positive of SparseCoder is now positive_code") as caught:
+        codes = coder.fit(X).transform(X)
+    assert [warning.filename for warning in caught] == [__file__]
+    expected = td.SparseCoder(np.eye(8), lambda1=0.2, positive_code=True).fit(X)
+    np.testing.assert_array_equal(codes.toarray(), expected.transform(X).toarray())
+    coder.save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    assert (loaded.positive_code, loaded.positive) == (True, "deprecated")
+    np.testing.assert_array_equal(loaded.fit(X).transform(X).toarray(), codes.toarray())
+    seen = []
+    with pytest.warns(
+        FutureWarning, match="callback of DictionaryLearning is now callbacks; .* removed in taskdict 0.4"
+    ):
+        td.DictionaryLearning(4, max_iter=3, callback=lambda progress: seen.append(progress.n_iter)).fit(X)
+    assert seen == [1, 2, 3]
+
+
+def test_a_file_with_an_earlier_name(tmp_path):
+    """Files of taskdict 0.1 call it positive."""
+    model = td.SparseCoder(np.eye(8), lambda1=0.2, positive_code=True).fit(X)
+    arrays, document = (*model._to_file(),)
+    parameters = document["parameters"]
+    del parameters["positive"]
+    parameters["positive"] = parameters.pop("positive_code")
+    loaded = td.SparseCoder._from_file(arrays, document)
+    assert loaded.positive_code is True
+    np.testing.assert_array_equal(loaded.transform(X).toarray(), model.transform(X).toarray())

@@ -9,6 +9,7 @@ from sklearn.utils.estimator_checks import parametrize_with_checks
 
 import taskdict as td
 from helpers import random_problem
+from taskdict._learning.selection import LAMBDA1S
 
 
 class AnyWidth(td.SparseCoder):
@@ -20,7 +21,7 @@ class AnyWidth(td.SparseCoder):
         *,
         lambda1=0.15,
         lambda2=0.0,
-        positive=False,
+        positive_code=False,
         method="auto",
         n_threads=None,
         sparse_output=True,
@@ -29,7 +30,7 @@ class AnyWidth(td.SparseCoder):
             dictionary,
             lambda1=lambda1,
             lambda2=lambda2,
-            positive=positive,
+            positive_code=positive_code,
             method=method,
             n_threads=n_threads,
             sparse_output=sparse_output,
@@ -49,7 +50,7 @@ ESTIMATORS = [
     td.UnitNorm(),
     td.UnitNorm(center=False),
     AnyWidth(lambda1=None, sparse_output=False),
-    AnyWidth(positive=True, lambda2=0.1),
+    AnyWidth(positive_code=True, lambda2=0.1),
     td.DictionaryLearning(max_iter=5, sparse_output=False),
     td.DictionaryLearning(2, lambda1=0.05, lambda2=0.1, positive_code=True, batch_size=7, max_iter=9, tol=0),
     td.TaskDrivenClassifier(5, max_iter=30, random_state=0),
@@ -115,17 +116,21 @@ def test_signals_as_a_data_frame():
 @pytest.mark.parametrize("size", [1.0, 1e3])
 @pytest.mark.parametrize("n", [3, 400])
 def test_parameters_that_are_left_open(size, n):
-    """As many atoms as features, but at most 256 and at most as many as signals; λ1 goes with the size of signals."""
+    """Without targets as many atoms as features, at most 256 and as many as signals; λ1 goes with their size."""
     signals = size * random_problem(n, 300, 1)[0]
     y = np.arange(n) % 2
     expected = min(n, 256)
     learner = td.DictionaryLearning(max_iter=1, random_state=0).fit(signals)
     assert learner.components_.shape == (expected, 300)
     assert learner.lambda1_ == pytest.approx(0.15 * size)
-    for model in (td.TaskDrivenClassifier(None), td.TaskDrivenRegressor(None)):
-        model.set_params(max_iter=1, learning_rate=1e-3, random_state=0).fit(signals, y)
-        assert model.components_.shape == (expected, 300)
-        assert model.lambda1_ == pytest.approx(0.15 * size)
+    around_mean = np.sqrt(np.square(signals - signals.mean(axis=0)).sum(axis=1).mean())
+    for model in (td.TaskDrivenClassifier(), td.TaskDrivenRegressor()):
+        model.set_params(max_iter=1, random_state=0).fit(signals, y)
+        assert model.components_.shape == (1 if n == 3 else 100, 300)
+        share = model.lambda1_ / around_mean
+        assert min(abs(share - tried) for tried in LAMBDA1S) < 1e-9
+        assert model.set_params(decision="linear", lambda1=0.1 * size).fit(signals, y).lambda1_ == 0.1 * size
+        assert model.nu_ == pytest.approx(0.1 * size**2 / n)
     sensing = td.CompressedSensing(2, None, lambda1=None, max_iter=1, random_state=0).fit(signals)
     assert sensing.components_.shape == (expected, 2)
     coder = td.SparseCoder(signals[:3], lambda1=None)

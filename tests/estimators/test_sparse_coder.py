@@ -14,7 +14,7 @@ from helpers import random_problem
 
 def test_is_sparse_encode():
     X, D = random_problem(20, 6, 9)
-    coder = td.SparseCoder(D, lambda1=0.2, lambda2=0.1, positive=True, method="homotopy", n_threads=1)
+    coder = td.SparseCoder(D, lambda1=0.2, lambda2=0.1, positive_code=True, method="homotopy", n_threads=1)
     expected = td.sparse_encode(X, D, lambda1=0.2, lambda2=0.1, positive=True, method="homotopy", n_threads=1)
     np.testing.assert_array_equal(coder.fit_transform(X).toarray(), expected.toarray())
     np.testing.assert_array_equal(clone(coder).fit(X).transform(X).toarray(), expected.toarray())

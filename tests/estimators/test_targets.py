@@ -14,6 +14,7 @@ Y = np.arange(30) % 3
 
 
 def classes(labels=None, **parameters):
+    parameters = {"multi_class": "ovr", **parameters}
     settings = TaskSettings.parse(td.TaskDrivenClassifier(**parameters).get_params(), ("logistic", "squared"))
     return ClassTargets(settings, None if labels is None else np.array(labels))
 
@@ -23,7 +24,7 @@ def columns(**parameters):
 
 
 def request(X=X, y=Y, sample_weight=None, **parameters):
-    return Request(X, y, sample_weight, **{"validation": 0.0, "seed": 0, **parameters})
+    return Request(X, y, sample_weight, **{"validation": lambda n: 0.0, "seed": 0, **parameters})
 
 
 @pytest.mark.parametrize(
@@ -36,6 +37,8 @@ def request(X=X, y=Y, sample_weight=None, **parameters):
         ("softmax", "abc", 1, 3, SoftmaxLoss, 1),
         ("softmax", "ab", 1, 2, SoftmaxLoss, 1),
         ("onehot", "abc", 1, 3, SquaredLoss, 1),
+        ("auto", "abc", 1, 3, SoftmaxLoss, 1),
+        ("auto", "ab", 1, 1, LogisticLoss, 1),
     ],
 )
 def test_models_of_classes(multi_class, labels, n_models, n_outputs, loss, batch_factor):
@@ -99,9 +102,8 @@ def test_classes_open_a_stream():
 def test_unlabelled_signals_need_mu(stream):
     hidden = np.where(np.arange(30) % 2, -1, Y)
     asked = request(td.stream(X, hidden, random_state=0), None) if stream else request(y=hidden)
-    with pytest.warns(UserWarning, match=r"y has 15 unlabelled signals \(-1\), but mu is 0"):
-        source, _ = classes().open(asked)
-    assert len(source.take(30).others) == 0
+    with pytest.raises(ValueError, match=r"y has 15 labels -1, which stand for unlabelled signals, but mu is 0"):
+        classes().open(asked)
     source, _ = classes(mu=0.5).open(asked)
     assert len(source.take(30).others) == 15
     with pytest.raises(ValueError, match="unlabelled"):

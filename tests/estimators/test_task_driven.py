@@ -11,7 +11,7 @@ from sklearn.model_selection import GridSearchCV
 from sklearn.pipeline import make_pipeline
 
 import taskdict as td
-from helpers import DTYPES, digits_split, quick
+from helpers import DTYPES, digits_split, quick, quick_regressor
 
 
 @pytest.fixture(scope="module")
@@ -96,16 +96,16 @@ def test_two_classes_and_labels_of_any_kind(digits):
 def test_regression(digits, dtype):
     X = digits[0].astype(dtype)
     top, bottom = np.ascontiguousarray(X[:, :32]), X[:, 32:]
-    model = td.TaskDrivenRegressor(60, lambda1=0.05, max_iter=300, random_state=0).fit(top, bottom)
+    model = quick_regressor(60, lambda1=0.05).fit(top, bottom)
     assert model.components_.dtype == model.coef_.dtype == dtype
     predicted = model.predict(top)
     assert predicted.shape == bottom.shape
     assert predicted.dtype == dtype
     np.testing.assert_allclose(predicted, model.transform(top) @ model.coef_.T + model.intercept_, atol=1e-5)
-    start = td.TaskDrivenRegressor(60, lambda1=0.05, max_iter=1, learning_rate=1e-12, random_state=0).fit(top, bottom)
+    start = quick_regressor(60, lambda1=0.05, max_iter=1, learning_rate=1e-12).fit(top, bottom)
     errors = [np.square(bottom - fitted.predict(top)).mean() for fitted in (start, model)]
     assert errors[1] < 0.85 * errors[0]
-    flat = td.TaskDrivenRegressor(20, max_iter=20, random_state=0).fit(top, bottom[:, 3])
+    flat = quick_regressor(20, max_iter=20).fit(top, bottom[:, 3])
     assert flat.predict(top).shape == (len(top),)
 
 
@@ -175,7 +175,7 @@ def test_unlabelled_signals_help():
 
 def test_interpolation_is_no_divergence(digits):
     X = digits[0]
-    model = td.TaskDrivenRegressor(30, nu=0, max_iter=5, random_state=0).fit(X[:10], X[:10, 20])
+    model = quick_regressor(nu=0, max_iter=5).fit(X[:10], X[:10, 20])
     assert model.score(X[:10], X[:10, 20]) > 0.9
 
 

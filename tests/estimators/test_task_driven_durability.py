@@ -167,6 +167,7 @@ def test_streams_weights_and_going_on(digits):
     assert model.score(X_test, y_test) > 0.85
 
 
+@pytest.mark.filterwarnings("ignore::taskdict.BaselineWarning")  # 10 atoms are few
 def test_partial_fit_goes_on_from_the_best(digits):
     X, y, *_ = digits
     model = quick(10, multi_class="softmax", early_stopping=True, max_iter=30).fit(X, y)

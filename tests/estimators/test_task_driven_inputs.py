@@ -1,7 +1,5 @@
 """Bad input for the task-driven estimators: a clear error that names the argument, and nothing is lost."""
 
-import warnings
-
 import numpy as np
 import pytest
 
@@ -38,7 +36,7 @@ def quick(**parameters):
         ({"dictionary_init": np.ones((4, 8))}, r"dictionary_init must have shape .*\(5, 8\)"),
         ({"loss": "hinge"}, "loss must be one of 'logistic', 'squared' or a loss"),
         ({"multi_class": "all"}, "multi_class must be one of"),
-        ({"decision": "cubic"}, "decision must be 'linear' or 'bilinear'"),
+        ({"decision": "cubic"}, "decision must be one of 'auto', 'linear', 'split', 'joint', 'bilinear'"),
         ({"learning_rate": 0.0}, "learning_rate must be 'auto', a positive number, 'adaptive'"),
         ({"learning_rate": "fast"}, "learning_rate must be 'auto', a positive number, 'adaptive'"),
         ({"learning_rate": ("adaptive", 0)}, r"or \('adaptive', pace\) with a positive number"),
@@ -137,14 +135,16 @@ def test_bad_signal_in_the_middle_of_a_stream():
     model.predict(np.ones((2, 6)))
 
 
-def test_unlabelled_signals_without_mu_warn_once():
+def test_unlabelled_signals_are_asked_for():
+    """With μ = 0, labels −1 may be those of a class: nothing is left out without a word."""
     y = np.where(Y == 2, -1, Y)
-    with pytest.warns(UserWarning, match="y has 40 unlabelled signals") as caught:
-        quick().fit(X, y)
-    assert len(caught) == 1
-    with warnings.catch_warnings():
-        warnings.simplefilter("error")
-        quick(mu=0.1).fit(X, y)
+    for make in (quick, td.TaskDrivenClassifier):
+        with pytest.raises(ValueError, match=r"y has 40 labels -1, .* but mu is 0.*If -1 is one of your classes"):
+            make().fit(X, y)
+    with pytest.raises(ValueError, match="y has 40 labels -1"):
+        quick().partial_fit(X, y, classes=[0, 1])
+    assert quick(mu=0.1).fit(X, y).classes_.tolist() == [0, 1]
+    assert quick().fit(X, np.where(Y == 2, -1, 1)).classes_.tolist() == [-1, 1]
 
 
 @pytest.mark.parametrize("rate", [1e4, 1e9, 1e200])
@@ -237,7 +237,7 @@ def test_streams_are_refused_where_they_make_no_sense():
             )
     with pytest.raises(ValueError, match="all unlabelled"):
         quick().fit(td.stream(X, np.full(120, -1)), classes=[0, 1])
-    with pytest.warns(UserWarning, match="unlabelled signals"):
+    with pytest.raises(ValueError, match="unlabelled signals"):
         quick().fit(td.stream(X, np.where(Y == 2, -1, Y)))
     with pytest.raises(TypeError, match="y and sample_weight must be None for a stream"):
         quick().fit(td.stream(X, Y), Y)
@@ -261,7 +261,7 @@ def test_changed_parameters_with_warm_start():
 
 def test_more_atoms_than_signals():
     model = quick(n_components=50).fit(X[:9], Y[:9])
-    assert model.components_.shape == (150, 8)
+    assert model.components_.shape == (50, 8)
     assert np.isfinite(model.decision_function(X)).all()
 
 

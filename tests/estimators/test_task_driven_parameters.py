@@ -5,7 +5,8 @@ import pytest
 from sklearn.datasets import load_digits
 
 import taskdict as td
-from helpers import digits_split, quick
+from helpers import digits_split, quick, quick_regressor
+from taskdict._learning.schedule import HIGHEST_PACE
 from taskdict.constraints import Ball, NonNegative
 
 
@@ -75,9 +76,7 @@ def test_atoms_of_a_class_start_from_its_signals():
     rng = np.random.default_rng(0)
     y = np.repeat([0, 1, 2], 50)
     X = np.eye(6)[2 * y] * rng.uniform(1, 2, (150, 1)) + np.eye(6)[2 * y + 1] * rng.uniform(0, 0.5, (150, 1))
-    model = td.TaskDrivenClassifier(
-        4, lambda1=0.05, max_iter=1, learning_rate=1e-9, dictionary_init="classes", random_state=0
-    )
+    model = quick(4, lambda1=0.05, max_iter=1, learning_rate=1e-9, dictionary_init="classes")
     for k, D in enumerate(model.fit(X, y).components_.reshape(3, 4, 6)):
         ours, others = np.isin(np.arange(6) // 2, k), ~np.isin(np.arange(6) // 2, k)
         mine = np.abs(D[:, ours]).sum(axis=1) > 0.1
@@ -91,16 +90,16 @@ def test_adaptive_steps_learn(digits, multi_class):
     model = quick(30, multi_class=multi_class, learning_rate="adaptive", max_iter=200).fit(X, y)
     start = quick(30, multi_class=multi_class, learning_rate=1e-9, max_iter=1).fit(X, y)
     assert model.score(X_test, y_test) > start.score(X_test, y_test) + 0.01
-    assert np.allclose(model.learning_rate_, 0.1)
+    assert np.allclose(model.learning_rate_, HIGHEST_PACE)
 
 
 def test_a_learning_rate_of_another_kind_takes_effect(digits):
     X, y, *_ = digits
     model = quick(10, multi_class="softmax", max_iter=10, warm_start=True).fit(X, y)
     found = model.learning_rate_
-    assert model.set_params(learning_rate="adaptive", max_iter=12).fit(X, y).learning_rate_ == 0.1
+    assert model.set_params(learning_rate="adaptive", max_iter=12).fit(X, y).learning_rate_ == HIGHEST_PACE
     again = model.set_params(learning_rate="auto", max_iter=14).fit(X, y).learning_rate_
-    assert again != 0.1
+    assert again != HIGHEST_PACE
     assert 0.01 < again / found < 100
     assert model.set_params(learning_rate=0.7, max_iter=16).fit(X, y).learning_rate_ == 0.7
 
@@ -189,8 +188,8 @@ def test_own_losses(digits):
     target = X[:, 20] * 10
     target[::50] += 1000  # a few wild ones
     settings = {"n_components": 30, "lambda1": 0.05, "max_iter": 200, "random_state": 0}
-    robust = td.TaskDrivenRegressor(loss=Huber(), **settings).fit(X[:, :20], target)
-    plain = td.TaskDrivenRegressor(**settings).fit(X[:, :20], target)
+    robust = quick_regressor(loss=Huber(), **settings).fit(X[:, :20], target)
+    plain = quick_regressor(**settings).fit(X[:, :20], target)
     good = np.arange(len(X)) % 50 != 0
     errors = [np.abs(model.predict(X[:, :20]) - target)[good].mean() for model in (robust, plain)]
     assert errors[0] < 0.5 * errors[1]
@@ -213,8 +212,8 @@ def test_own_losses(digits):
                 x=weighted,
             )
 
-    both = td.TaskDrivenRegressor(loss=AlsoReconstruct(), **settings).fit(X[:, :20], X[:, 20])
-    alone = td.TaskDrivenRegressor(**settings).fit(X[:, :20], X[:, 20])
+    both = quick_regressor(loss=AlsoReconstruct(), **settings).fit(X[:, :20], X[:, 20])
+    alone = quick_regressor(**settings).fit(X[:, :20], X[:, 20])
     residuals = [
         np.square(X[:, :20] - model.transform(X[:, :20]) @ model.components_).sum(axis=1).mean()
         for model in (both, alone)

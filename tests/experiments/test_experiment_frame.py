@@ -80,7 +80,7 @@ def test_settings_follow_from_options():
 
 def test_the_variant_is_selected_before_the_quick_version_and_other_options_come_last():
     settings, folder = parsed("--kind", "b", "--one-number", "9", quick=True)
-    assert settings == Small(kind="b", numbers=(0,), one=9, fixed=7)
+    assert settings == Small(kind="b", numbers=(0,), one=9, fixed=7, is_small=True)
     assert folder == Path("taskdict-art-b-quick")
 
 

@@ -8,6 +8,7 @@ from sklearn.base import clone
 from sklearn.datasets import load_digits
 
 import taskdict as td
+from helpers import PAPER
 from taskdict._learning import trainer
 
 
@@ -30,12 +31,20 @@ def assert_same(one, other):
 
 
 def classifier(n_components=6, **parameters):
-    settings = {"lambda1": 0.1, "max_iter": 14, "batch_size": 10, "random_state": 0, **parameters}
+    settings = {
+        **PAPER,
+        "multi_class": "ovr",
+        "lambda1": 0.1,
+        "max_iter": 14,
+        "batch_size": 10,
+        "random_state": 0,
+        **parameters,
+    }
     return td.TaskDrivenClassifier(n_components, **settings)
 
 
 def regressor(n_components=5, **parameters):
-    settings = {"lambda1": 0.1, "max_iter": 24, "batch_size": 4, "random_state": 0, **parameters}
+    settings = {**PAPER, "lambda1": 0.1, "max_iter": 24, "batch_size": 4, "random_state": 0, **parameters}
     return td.TaskDrivenRegressor(n_components, **settings)
 
 

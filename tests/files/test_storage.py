@@ -169,7 +169,7 @@ def test_parameters_of_all_kinds(tmp_path):
     np.testing.assert_array_equal(td.load(tmp_path / "coder").dictionary, D)
 
 
-@pytest.mark.parametrize("changes", [{"max_iter": -9}, {"lambda1": -1}, {"tol": float("inf")}, {"lambda1": "a"}])
+@pytest.mark.parametrize("changes", [{"max_iter": -9}, {"batch_size": 0}, {"tol": float("inf")}, {"batch_size": "a"}])
 def test_what_could_not_be_loaded_is_not_saved(tmp_path, model, changes):
     model.save(tmp_path / "model")
     before = (tmp_path / "model").read_bytes()

@@ -7,6 +7,7 @@ from sklearn.datasets import load_digits
 from sklearn.exceptions import NotFittedError
 
 import taskdict as td
+from helpers import quick
 from mutations import crafted
 from taskdict._files import storage
 from taskdict.streams.pairs import StreamPairs
@@ -17,8 +18,8 @@ TEST, TEST_LABELS = DIGITS.images[1200:], DIGITS.target[1200:]
 
 
 def small(**parameters):
-    settings = {"n_components": 20, "lambda1": 0.1, "max_iter": 60, "dictionary_init": "classes", "random_state": 0}
-    return td.TaskDrivenClassifier(**{**settings, **parameters})
+    settings = {"n_components": 20, "lambda1": 0.1, "max_iter": 60, "dictionary_init": "classes"}
+    return quick(**{**settings, **parameters})
 
 
 @pytest.fixture(scope="module")

@@ -8,9 +8,10 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import taskdict as td
 from helpers import DTYPES, random_problem
 from taskdict._coding.coded_batch import Coding, Part
+from taskdict._learning.convex import fit_model
 from taskdict._learning.models import BilinearModel, LinearModel
 from taskdict._learning.objective import Objective, Weights
-from taskdict._learning.start import fit_model, learn_dictionary, start_transform
+from taskdict._learning.start import learn_dictionary, start_transform
 from taskdict._native import BadSignalError
 from taskdict.constraints import UnitBall
 from taskdict.losses import LogisticLoss, SoftmaxLoss, SquaredLoss

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import taskdict as td
-from taskdict._learning.models import BilinearModel, LinearModel
+from taskdict._learning.models import MODELS
 from taskdict._learning.scaling import Scaling
 from taskdict._learning.task_settings import CHECKS, RateChoice, TaskSettings, default_components
 
@@ -36,7 +36,11 @@ def test_every_parameter_of_the_model_has_a_check():
         ({"loss": "hinge"}, ValueError, "loss must be one of 'logistic', 'squared' or a loss, got 'hinge'."),
         ({"loss": 3}, TypeError, "loss must be a string or have a method evaluate or evaluate_codes, see taskdict"),
         ({"loss": td.losses.SquaredLoss}, TypeError, "loss must be a string or have a method evaluate"),
-        ({"decision": "cubic"}, ValueError, "decision must be 'linear' or 'bilinear', got 'cubic'."),
+        (
+            {"decision": "cubic"},
+            ValueError,
+            "decision must be one of 'auto', 'linear', 'split', 'joint', 'bilinear', got 'cubic'.",
+        ),
         ({"mu": 1.5}, ValueError, "mu must be between 0 and 1, got 1.5."),
         ({"mu": []}, ValueError, "mu must be a number or a sequence of numbers between 0 and 1, got an empty"),
         ({"mu": "a"}, TypeError, "mu must be a real number, got 'a'."),
@@ -50,12 +54,12 @@ def test_every_parameter_of_the_model_has_a_check():
         ({"positive_dictionary": "no"}, TypeError, "positive_dictionary must be True or False, got 'no'."),
         ({"fit_intercept": None}, TypeError, "fit_intercept must be True or False, got None."),
         ({"average": 0}, TypeError, "average must be True or False, got 0."),
-        ({"early_stopping": "yes"}, TypeError, "early_stopping must be True or False, got 'yes'."),
+        ({"early_stopping": "yes"}, TypeError, "early_stopping must be True, False or 'auto', got 'yes'."),
         ({"warm_start": 1}, TypeError, "warm_start must be True or False, got 1."),
         ({"coef_set": 3}, TypeError, "coef_set must have a method project, see taskdict.constraints, or be None"),
         ({"transform_set": len}, TypeError, "transform_set must have a method project"),
         ({"batch_size": 0}, ValueError, "batch_size must be a positive integer, got 0."),
-        ({"max_iter": None}, TypeError, "max_iter must be a positive integer, got None."),
+        ({"max_iter": 0}, ValueError, "max_iter must be a positive integer, got 0."),
         ({"n_iter_no_change": 0}, ValueError, "n_iter_no_change must be a positive integer, got 0."),
         ({"learning_rate": "fast"}, ValueError, "learning_rate must be 'auto', a positive number, 'adaptive', or"),
         ({"learning_rate": 0}, ValueError, "learning_rate must be 'auto', a positive number"),
@@ -68,7 +72,11 @@ def test_every_parameter_of_the_model_has_a_check():
             ValueError,
             "validation_fraction must be between 0 and 1, and 0 only without early_stopping, got 0.0.",
         ),
-        ({"multi_class": "all"}, ValueError, "multi_class must be one of 'ovr', 'ovo', 'softmax', 'onehot', got 'all'"),
+        (
+            {"multi_class": "all"},
+            ValueError,
+            "multi_class must be one of 'auto', 'ovr', 'ovo', 'softmax', 'onehot', got 'all'",
+        ),
         ({"class_weight": 3}, ValueError, "class_weight must be a dict, 'balanced' or None, got 3."),
         ({"views": []}, TypeError, "views must be a list of slices or of lists of features, or None, got []."),
         (
@@ -138,29 +146,53 @@ def test_schedule():
     assert (schedule.max_iter, schedule.mus, schedule.adaptive, schedule.first_pace) == (50, (1.0, 0.5), True, 0.1)
     assert (schedule.rho, schedule.patience, schedule.reconstruction) == (None, 3, 16.0)
     assert schedule.relative_nu  # unless nu is given
-    assert not parsed(nu=0.1).schedule(Scaling()).relative_nu
-    assert parsed(learning_rate=2).schedule(Scaling()).rho == 2
-    assert parsed().schedule(Scaling()).patience is None
+    assert not parsed(nu=0.1, max_iter=5).schedule(Scaling()).relative_nu
+    assert parsed(learning_rate=2, max_iter=5).schedule(Scaling()).rho == 2
+    assert parsed(max_iter=5).schedule(Scaling()).patience is None
 
 
 def test_a_validation_part_where_there_is_something_to_choose():
-    assert parsed().validation == 0
-    assert parsed(early_stopping=True).validation == 0.1
-    assert parsed(mu=(0.5, 0.1), validation_fraction=0.2).validation == 0.2
+    assert parsed(early_stopping=True).validation(100) == 0.1
+    assert parsed(mu=(0.5, 0.1), validation_fraction=0.2).validation(100) == 0.2
+    for given in ({"early_stopping": False}, {"max_iter": 100}, {"validation_fraction": 0}):
+        assert parsed(**given).validation(100_000) == 0
+        assert not parsed(**given).is_tried
+    assert parsed().validation(4999) == 0  # a trial on a part of the samples instead
+    assert parsed().is_tried
+    assert parsed().validation(5000) == 0.1
+    assert parsed().validation(200_000) == pytest.approx(0.01)  # enough samples
+    assert parsed().validation(None) == 0.1
+
+
+def test_the_number_of_batches():
+    assert parsed(max_iter=7).n_batches(10**9) == 7
+    assert parsed().n_batches(10) == 60
+    assert parsed().n_batches(5000) == 300  # twelve passes in batches of 200
+    assert parsed(batch_size=100).n_batches(5000) == 600
+    assert parsed().n_batches(10**6) == parsed().n_batches(None) == 1000
 
 
 def test_models():
-    assert isinstance(parsed().model, LinearModel)
-    assert isinstance(parsed(decision="bilinear").model, BilinearModel)
+    assert parsed().decisions == ("split", "joint")
+    assert parsed(positive_code=True).decisions == ("linear", "joint")
+    assert parsed(n_measurements=3).decisions == ("split",)
+    for decision, model in MODELS.items():
+        assert parsed(decision=decision).decisions == (decision,)
+        assert isinstance(parsed(decision=decision).model, model)
 
 
 def test_sizes():
-    assert default_components(10, None) == 10
     assert default_components(10, 4) == 4
     assert default_components(1000, 5000) == 256
     assert default_components(3, 0) == 1
-    assert parsed(n_components=None).sizes(10, 40) == (10,)
-    assert parsed(n_components=None, views=[slice(0, 4), slice(4, 10)]).sizes(10, 40) == (10, 10)
+    assert parsed().sizes(10, 400) == (40,)  # four for each feature
+    assert parsed().sizes(100, 400) == (100,)
+    assert parsed().sizes(100, 3000) == (200,)
+    assert parsed().sizes(100, 10**6) == (256,)
+    assert parsed().sizes(100, 30) == (15,)  # half as many as signals
+    assert parsed().sizes(100, 1) == (1,)
+    assert parsed(n_measurements=5).sizes(100, 400) == (20,)
+    assert parsed(views=[slice(0, 4), slice(4, 10)]).sizes(10, 400) == (40, 40)
     assert parsed(n_components=(3, 4)).sizes(10, 2) == (3, 4)
 
 

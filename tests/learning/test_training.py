@@ -10,13 +10,13 @@ from helpers import random_problem
 from taskdict._coding.coded_batch import Coding
 from taskdict._common.threads import in_parallel
 from taskdict._learning.committee import Committee, Member
+from taskdict._learning.convex import fit_model
 from taskdict._learning.descent import descend
 from taskdict._learning.models import LinearModel
 from taskdict._learning.objective import Objective, Weights
 from taskdict._learning.rates import DecayingRate
 from taskdict._learning.schedule import Schedule
 from taskdict._learning.sets import Sets
-from taskdict._learning.start import fit_model
 from taskdict._learning.state import Outcome
 from taskdict._learning.trainer import Trainer
 from taskdict.constraints import UnitBall

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from helpers import DTYPES
-from taskdict._learning.models import BilinearModel, LinearModel
+from taskdict._learning.comparison import LINEAR, NAMES, TASK_DRIVEN, UNSUPERVISED, Comparison
+from taskdict._learning.models import MODELS, BilinearModel, Columns, LinearModel, model_named
 from taskdict._learning.objective import Weights
 from taskdict._learning.scaling import Scaling
 from taskdict._learning.state import State, Step
@@ -44,14 +45,19 @@ def record(n_members=2, moments=False, mean=False, best=False, before=False, lim
         **parts,
     )
     model = kind.get("model") or LinearModel()
-    scaling = Scaling(2.0, 0.5, (1.0, -1.0), model.degree)
+    scaling = Scaling(2.0, 0.5, (1.0, -1.0), model.degree, getattr(model, "columns", None))
     steps = [Step(0.5), Step(np.nan, 0.75), Step(0.25, 0.5)]
-    return Training(scaling, 0.15, 0.01, 42, state, steps, "sha256:abc")
+    decision = next(name for name, kind in MODELS.items() if isinstance(model, kind))
+    return Training(scaling, 0.15, 0.01, 42, state, steps, "sha256:abc", decision, 50)
 
 
-def through_a_file(training, model=None):
+def columns(dtype=np.float64):
+    return Columns(np.arange(M, dtype=dtype), np.linspace(0, 1, M, dtype=dtype))
+
+
+def through_a_file(training, decision="auto"):
     arrays, document = training.to_file()
-    return Training.from_file(arrays, json.loads(json.dumps(document)), model or LinearModel(), P)
+    return Training.from_file(arrays, json.loads(json.dumps(document)), decision, P)
 
 
 def assert_same_weights(one, other):
@@ -77,20 +83,48 @@ def test_every_part(parts, transform):
         assert_same_weights(getattr(training.state, name), getattr(again.state, name))
     for name in ("rhos", "t", "position", "limits", "best_value", "stale", "stopped"):
         assert getattr(again.state, name) == getattr(training.state, name)
-    for name in ("scaling", "lambda1", "nu", "seed", "fingerprint"):
+    for name in ("scaling", "lambda1", "nu", "seed", "fingerprint", "decision", "max_iter", "comparison"):
         assert getattr(again, name) == getattr(training, name)
     assert [step.validation for step in again.steps] == [None, 0.75, 0.5]
     np.testing.assert_array_equal([step.objective for step in again.steps], [0.5, np.nan, 0.25])
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
-@pytest.mark.parametrize("model", [LinearModel(), BilinearModel()])
-def test_every_model_and_dtype(model, dtype):
+@pytest.mark.parametrize("kind", MODELS)
+def test_every_model_and_dtype(kind, dtype):
+    model = model_named(kind, columns(dtype))
     training = record(model=model, dtype=dtype, moments=True, best=True)
-    again = through_a_file(training, model)
+    again = through_a_file(training)
+    assert again.decision == kind
     assert_same_weights(again.state.chosen, training.state.chosen)
     assert_same_weights(again.state.moments, training.state.moments)
     assert again.scaling.degree == model.degree
+    found, given = again.scaling.columns, training.scaling.columns
+    assert (found is None) == (given is None) == (kind != "joint")
+    if found is not None:
+        for name in ("mean", "factor"):
+            np.testing.assert_array_equal(getattr(found, name), getattr(given, name))
+
+
+def test_a_record_from_before_there_was_a_choice():
+    """Files of taskdict 0.1.0 name neither the model nor the number of batches: those are parameters."""
+    arrays, document = record(model=BilinearModel()).to_file()
+    del document["decision"], document["max_iter"]
+    again = Training.from_file(arrays, document, "bilinear", P)
+    assert (again.decision, again.max_iter, again.comparison) == ("bilinear", 0, None)
+    with pytest.raises(ValueError, match="its model is unknown"):
+        Training.from_file(arrays, document, "auto", P)
+
+
+@pytest.mark.parametrize("complete", [False, True])
+def test_a_comparison(complete):
+    rng = np.random.default_rng(0)
+    training = record()
+    names = (LINEAR, UNSUPERVISED, TASK_DRIVEN)[: 3 if complete else 2]
+    training.comparison = Comparison({name: rng.random(20) for name in names})
+    again = through_a_file(training).comparison
+    assert again.scores == training.comparison.scores
+    assert again.n_samples == 20
 
 
 def test_a_training_without_steps_or_place():
@@ -104,7 +138,7 @@ def test_a_training_without_steps_or_place():
 
 def test_arrays_of_a_file_are_not_shared():
     arrays, document = record().to_file()
-    again = Training.from_file(arrays, document, LinearModel(), P)
+    again = Training.from_file(arrays, document, "linear", P)
     arrays["D"][:] = 0
     assert again.state.weights[0].D.any()
 
@@ -134,6 +168,19 @@ def test_arrays_of_a_file_are_not_shared():
         (lambda a, d: d.update(scaling=[1.0, -1.0, [0.0]]), "scaling makes no sense"),
         (lambda a, d: d.update(scaling=[1.0, 1.0, [0.0, 0.0, 0.0]]), "scaling makes no sense"),
         (lambda a, d: d.update(scaling=[1e-320, 1.0, [0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(decision="cubic"), "its model is unknown"),
+        (lambda a, d: d.update(decision="split"), "arrays do not fit each other"),
+        (lambda a, d: d.update(decision="joint"), "arrays do not fit each other"),
+        (lambda a, d: d.update(max_iter=-1), "counts make no sense"),
+        (lambda a, d: a.update({"held out linear": np.ones(3)}), "held-out errors make no sense"),
+        (
+            lambda a, d: a.update({"held out linear": np.ones(3), "held out unsupervised": np.ones(4)}),
+            "held-out errors make no sense",
+        ),
+        (
+            lambda a, d: a.update({f"held out {name}": np.full(3, np.nan) for name in NAMES}),
+            "held-out errors make no sense",
+        ),
         (lambda a, d: d.update(lambda1=-1), "lambda1 must be finite and at least 0"),
         (lambda a, d: d.update(nu="a"), "nu must be a real number"),
     ],
@@ -142,4 +189,4 @@ def test_records_that_make_no_sense(change, message):
     arrays, document = record(transform=True, **dict.fromkeys(PARTS, True)).to_file()
     change(arrays, document)
     with pytest.raises((ValueError, TypeError), match=message):
-        Training.from_file(arrays, document, LinearModel(), P)
+        Training.from_file(arrays, document, "linear", P)

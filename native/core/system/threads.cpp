@@ -82,6 +82,14 @@ void wait_while(const std::atomic<int>& state, int old) {
     state.wait(old, std::memory_order_acquire);
 }
 
+// Changes a state that another thread may wait for, and wakes it. The store must be sequentially consistent: notify_all() first reads
+// whether anyone waits, and a processor may do that before a plain store is visible, just while the other thread falls asleep.
+// It would then never be woken.
+void change(std::atomic<int>& state, int value) {
+    state.store(value, std::memory_order_seq_cst);
+    state.notify_all();
+}
+
 // A thread that waits for work and does it, again and again. It never ends: asleep, it costs nothing.
 class Worker {
   public:
@@ -94,8 +102,7 @@ class Worker {
                   (*work_)();
                   --at_work;
                   core_ = Spread::core();
-                  state_.store(idle, std::memory_order_release);
-                  state_.notify_all();
+                  change(state_, idle);
               }
           }) {}
 
@@ -104,8 +111,7 @@ class Worker {
         n_threads_ = n_threads;
         spread_ = &spread;
         moved_ = spread.place(thread_, nth, core_);
-        state_.store(busy, std::memory_order_release);
-        state_.notify_all();
+        change(state_, busy);
     }
 
     void finish() { wait_while(state_, busy); }

@@ -7,6 +7,7 @@ import numbers
 import shutil
 import sys
 import time
+from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Self, TextIO
@@ -33,7 +34,7 @@ class Progress:
     nonzeros : float or None
         Nonzero coefficients per signal in the last batch, None if they are not counted.
     signals_per_second : float
-        Speed since this call of `fit` began.
+        Speed over the last seconds.
     seconds_left : float or None
         Time until `max_iter` at this speed, None if there is no limit; the training may end before.
     done : bool
@@ -52,6 +53,8 @@ class Progress:
 
 
 Callback = Callable[[Progress], Any]
+
+SPEED_SECONDS = 10.0  # over which the speed is measured
 
 
 class StatusLine:
@@ -85,38 +88,65 @@ class StatusLine:
         file = self._open_file()
         if file is None:
             return
-        seconds = self._terminal_seconds if file.isatty() else self._seconds
+        seconds = self._terminal_seconds if _is_terminal(file) else self._seconds
         if seconds is not None and (now or time.monotonic() - self._written_at >= seconds):
             self._write(file, text)
+
+    def print(self, text: str) -> None:
+        """Write a text of any length on a line of its own."""
+        self.close()
+        file = self._open_file()
+        if file is not None:
+            _print(file, f"{text}\n")
 
     def close(self) -> None:
         """Write the last text if it was not written, and end the line: the next output starts on a new one."""
         file = self._open_file()
-        if file is not None and self._pending is not None and (self._seconds is not None or file.isatty()):
+        if file is not None and self._pending is not None and (self._seconds is not None or _is_terminal(file)):
             self._write(file, self._pending)
         if file is not None and self._width > 0:
-            print(file=file, flush=True)
+            _print(file, "\n")
         self._pending, self._width = None, 0
 
     def clear(self) -> None:
         """Remove the text from a terminal, and forget a text that was not written."""
         file = self._open_file()
         if file is not None and self._width > 0:
-            print(f"\r{' ' * self._width}\r", end="", file=file, flush=True)
+            _print(file, f"\r{' ' * self._width}\r")
         self._pending, self._width = None, 0
 
     def _open_file(self) -> TextIO | None:
         file = sys.stderr if self._file is None else self._file
-        return None if file is None or file.closed else file
+        return None if file is None or getattr(file, "closed", False) else file
 
     def _write(self, file: TextIO, text: str) -> None:
-        if file.isatty():
+        if _is_terminal(file):
             text = text[: shutil.get_terminal_size().columns - 1]  # a longer line could not be rewritten
-            print(f"\r{text.ljust(self._width)}", end="", file=file, flush=True)
+            _print(file, f"\r{text.ljust(self._width)}")
             self._width = len(text)
         else:
-            print(text, file=file, flush=True)
+            _print(file, f"{text}\n")
         self._pending, self._written_at = None, time.monotonic()
+
+
+def _is_terminal(file: Any) -> bool:
+    """Return whether a file is a terminal; what a program puts in the place of standard error may not know."""
+    isatty = getattr(file, "isatty", None)
+    try:
+        return callable(isatty) and bool(isatty())
+    except (OSError, ValueError):
+        return False
+
+
+def _print(file: Any, text: str) -> None:
+    """Write to a file. A file that cannot be written to, such as a pipe that was closed, must not end a training."""
+    try:
+        file.write(text)
+        flush = getattr(file, "flush", None)
+        if flush is not None:
+            flush()
+    except (OSError, ValueError):
+        return
 
 
 class ProgressLine:
@@ -146,6 +176,14 @@ class ProgressLine:
         self._line.show(_progress_text(progress))
         if progress.done:
             self.close()
+
+    def say(self, text: str) -> None:
+        """Show what is done before the first batch."""
+        self._line.show(text)
+
+    def conclude(self, text: str) -> None:
+        """Show a result on a line of its own, of any length."""
+        self._line.print(text)
 
     def close(self) -> None:
         """Show the last batch if it was not shown, and end the line: the next output starts on a new one."""
@@ -187,17 +225,32 @@ class Reporter:
         self._max_iter = max_iter
         self._callbacks = callbacks
         self._line = ProgressLine() if verbose else None
-        self._start = time.monotonic()
-        self._batches = 0
         self._signals = 0
+        self._recent: deque[tuple[float, int, int]] = deque()  # when, after how many batches and signals
 
     def __enter__(self) -> Self:
-        self._start = time.monotonic()
+        self.expect(self._max_iter)
         return self
 
     def __exit__(self, *_: object) -> None:
         if self._line is not None:
             self._line.close()
+
+    def expect(self, max_iter: int | None) -> None:
+        """Begin to measure the speed; `max_iter` is the number of batches, None if there is no limit."""
+        self._max_iter = max_iter
+        self._signals = 0
+        self._recent = deque([(time.monotonic(), 0, 0)])
+
+    def say(self, text: str) -> None:
+        """Show what is done before the first batch."""
+        if self._line is not None:
+            self._line.say(text)
+
+    def conclude(self, text: str) -> None:
+        """Show a result after the last batch."""
+        if self._line is not None:
+            self._line.conclude(text)
 
     def report(
         self, *, n_iter: int, n_signals: int, batch: int, objective: float, nonzeros: float | None, done: bool
@@ -205,9 +258,13 @@ class Reporter:
         """Report a batch of so many signals; return whether a callback asks to stop."""
         if not self._callbacks and self._line is None:
             return False
-        self._batches += 1
         self._signals += batch
-        seconds = max(time.monotonic() - self._start, 1e-9)
+        now, recent = time.monotonic(), self._recent
+        recent.append((now, recent[-1][1] + 1, self._signals))
+        while len(recent) > 2 and now - recent[1][0] > SPEED_SECONDS:
+            recent.popleft()
+        seconds, batches, signals = (last - first for last, first in zip(recent[-1], recent[0], strict=True))
+        seconds = max(seconds, 1e-9)
         progress = Progress(
             model=self._model,
             n_iter=n_iter,
@@ -215,8 +272,8 @@ class Reporter:
             n_signals=n_signals,
             objective=objective,
             nonzeros=nonzeros,
-            signals_per_second=self._signals / seconds,
-            seconds_left=None if self._max_iter is None else (self._max_iter - n_iter) * seconds / self._batches,
+            signals_per_second=signals / seconds,
+            seconds_left=None if self._max_iter is None else (self._max_iter - n_iter) * seconds / batches,
             done=done,
         )
         if self._line is not None:

@@ -12,7 +12,7 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
 import joblib
-from threadpoolctl import ThreadpoolController
+import threadpoolctl
 
 
 @functools.cache
@@ -61,9 +61,9 @@ def in_parallel(function: Callable[[Any], Any], items: Iterable[Any], n_threads:
 
 
 @functools.cache
-def _controller() -> ThreadpoolController:
+def _controller() -> threadpoolctl.ThreadpoolController:
     """Return what knows the BLAS libraries of this process; finding them takes a while."""
-    return ThreadpoolController()
+    return threadpoolctl.ThreadpoolController()
 
 
 _blas_lock = threading.RLock()  # re-entrant: a signal handler may fit while its thread holds it
@@ -84,14 +84,35 @@ if hasattr(os, "register_at_fork"):
 def one_blas_thread() -> Iterator[None]:
     """Keep BLAS to one thread: its threads spin for a while after each product, on the cores that ours need.
 
-    The limit is that of the process: the first of several Python threads sets it, the last one lifts it.
+    The limit is that of the process: the first of several Python threads sets it, the last one lifts it. Results do not
+    depend on it by more than rounding, but bits do.
     """
     with _blas_lock:
-        _blas_users.append(_blas_users[0] if _blas_users else _controller().limit(limits=1, user_api="blas"))
+        if _blas_users:
+            _blas_users.append(_blas_users[0])
+        else:
+            with _control_of_blas():
+                _blas_users.append(_controller().limit(limits=1, user_api="blas"))
     try:
         yield
     finally:
         with _blas_lock:
             limit = _blas_users.pop()
             if not _blas_users:
-                limit.restore_original_limits()
+                with _control_of_blas():
+                    limit.restore_original_limits()
+
+
+@contextlib.contextmanager
+def _control_of_blas() -> Iterator[None]:
+    """Let this thread set limits: from threadpoolctl 3.8 on, those of other threads than the first have no effect."""
+    openblas = getattr(threadpoolctl, "OpenBLASController", None)
+    clear = getattr(openblas, "clear_controlling_thread", None)
+    if clear is None:
+        yield
+        return
+    clear(force=True)
+    try:
+        yield
+    finally:
+        clear(force=True)

@@ -100,6 +100,17 @@ def check_positive(name: str, value: Any) -> float:
     return number
 
 
+def check_deviation(name: str, value: Any) -> float:
+    """Return a standard deviation of noise in an image whose values are from 0 to 1."""
+    deviation = check_positive(name, value)
+    if deviation > 1:
+        raise ValueError(
+            f"{name} must be at most 1, since values are from 0 to 1, got {value!r}. For a standard deviation of "
+            f"{value} on a scale of 0 to 255, give {deviation / 255:.3g}."
+        )
+    return deviation
+
+
 def check_count(name: str, value: Any) -> int:
     """Return a number of things, at least one."""
     if isinstance(value, bool) or not isinstance(value, numbers.Integral):
@@ -127,17 +138,22 @@ def check_target_kind(y: Any, name: str = "y", kinds: str = "iufbUO", what: str 
 
 
 def check_labels(y: Any, name: str = "y") -> NDArray[Any]:
-    """Return labels as an array of finite numbers or of strings."""
+    """Return labels as an array of finite numbers or of strings; among strings, the number −1 is no label."""
     labels = check_target_kind(y, name)
     if labels.dtype.kind == "O":
+        has_strings = any(isinstance(label, str) for label in labels.flat)
         for label in labels.flat:
-            if not isinstance(label, str):
+            if not isinstance(label, str) and not (has_strings and _is_minus_one(label)):
                 raise TypeError(
                     f"Unknown label type: {name} must hold numbers or strings, got dtype object with {label!r} in it: "
                     "convert it with astype(int) or astype(str)."
                 )
     _check_finite(labels, name)
     return labels
+
+
+def _is_minus_one(label: Any) -> bool:
+    return isinstance(label, numbers.Integral) and label == -1
 
 
 def check_targets(y: Any, name: str = "y") -> NDArray[Any]:
@@ -163,6 +179,8 @@ def _check_finite(y: NDArray[Any], name: str) -> None:
 def unlabelled(y: Any) -> NDArray[np.bool_]:
     """Return which labels are −1 for none; where 1 is the only other label, −1 is a class as well."""
     y = np.asarray(y)
+    if y.dtype.kind == "O":
+        return np.array([not isinstance(label, str) for label in y], bool)
     if y.dtype.kind not in "if":
         return np.zeros(len(y), bool)
     none: NDArray[np.bool_] = y == -1

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import os
 import time
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
 from taskdict._common.atomic_files import check_file, remove_stale_parts
+from taskdict._common.warn import warn
 from taskdict._files import storage
 from taskdict._files.persistent import parameters_from_file
 
@@ -81,11 +81,10 @@ class FinishedTrainingWarning(UserWarning):
 
 def warn_finished(n_iter: int, max_iter: int | None, remedy: str) -> None:
     """Warn that `fit` with `warm_start` has learned nothing, since the training was complete before."""
-    warnings.warn(
+    warn(
         f"warm_start=True resumes a training that is complete after {n_iter} batches (max_iter={max_iter}): nothing "
         f"was learned now. To learn more, {remedy}.",
         FinishedTrainingWarning,
-        stacklevel=7,
     )
 
 
@@ -146,4 +145,4 @@ class Checkpoint:
         return None
 
     def _warn(self, text: str) -> None:
-        warnings.warn(f"checkpoint {os.fspath(self._path)!r} {text}", RuntimeWarning, stacklevel=7)
+        warn(f"checkpoint {os.fspath(self._path)!r} {text}", RuntimeWarning)

@@ -14,8 +14,10 @@ from typing import Any, TypeVar
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._common.arrays import Floats
 from taskdict._common.threads import in_parallel
-from taskdict._learning.objective import Objective
+from taskdict._learning.models import evaluate
+from taskdict._learning.objective import Objective, Weights
 from taskdict._learning.schedule import Schedule
 from taskdict._learning.sets import Sets
 from taskdict.streams.pairs import Batch
@@ -84,6 +86,31 @@ class Committee:
         except BaseException:
             self._cancelled.set()
             raise
+
+    def scores(self, weights: Sequence[Weights], X: Floats) -> Floats:
+        """Return the outputs of all members side by side, of shape (n_samples, outputs)."""
+
+        def scores(k: int) -> Floats:
+            return self.members[k].objective.scores(weights[k], X, self.threads_each)
+
+        return np.concatenate(self.for_each(scores), axis=1)
+
+    def losses(self, weights: Sequence[Weights], batch: Batch) -> NDArray[np.float64]:
+        """Return the loss of the task for each sample, summed over the members that learn from it."""
+
+        def losses(k: int) -> NDArray[np.float64]:
+            member, mine = self.members[k], weights[k]
+            rows, y = member.select(batch.y)
+            X = batch.X if rows is None else np.ascontiguousarray(batch.X[rows])
+            coded = member.objective.encode(mine, X, self.threads_each)
+            equal = np.ones(len(X), X.dtype)
+            terms, _ = evaluate(member.objective.model, member.objective.loss, coded, y, mine.W, mine.b, equal)
+            each = np.zeros(len(batch.X))
+            each[slice(None) if rows is None else rows] = terms.values
+            return each
+
+        total: NDArray[np.float64] = np.sum(self.for_each(losses), axis=0)
+        return total
 
     def check_cancelled(self) -> None:
         """Raise in a thread of `for_each` if another of its threads has failed or was interrupted."""

@@ -7,7 +7,7 @@ one number per nonzero.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, ClassVar, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -15,6 +15,8 @@ from taskdict._coding.coded_batch import CodedBatch
 from taskdict._common.arrays import Floats
 from taskdict._native import correlate_supports, decode, sum_outer
 from taskdict.losses import CodeLoss, Loss, Terms
+
+CONSTANT = 10.0  # a column that varies by less than so many roundings of its largest entry is constant
 
 
 @dataclass(frozen=True)
@@ -31,7 +33,9 @@ class ModelGradient:
 class Model(Protocol):
     """Scores s of shape (n_samples, n_outputs) from a batch of codes."""
 
-    degree: int  # the scores, up to b, go with this power of the size of the signals
+    @property
+    def degree(self) -> int:
+        """The power of the size of the signals that the scores go with, up to b."""
 
     def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
         """Return the shape of W."""
@@ -67,6 +71,116 @@ class LinearModel:
         gradient = np.empty_like(table)
         sum_outer(batch.encoded, batch.encoded.values, slopes, 0.0, gradient, gradient, batch.n_threads)
         return ModelGradient(alpha, gradient.T, slopes.sum(axis=0))
+
+
+class SplitModel:
+    """s = W(α⁺, α⁻) + b, with W of shape (n_outputs, 2 n_components), where α = α⁺ − α⁻ and both are not negative.
+
+    The codes of x and −x are opposite, so Wα cannot give both the same score; this model can. It contains Wα.
+    """
+
+    degree = 1
+
+    def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
+        """Return the shape of W."""
+        return n_outputs, 2 * n_components
+
+    def scores(self, batch: CodedBatch, W: Floats, b: Floats) -> Floats:
+        """Return the scores."""
+        split = batch.split
+        scores = np.empty((len(batch.X), len(W)), W.dtype)
+        decode(split, split.values, np.ascontiguousarray(W.T), 0.0, scores, scores, batch.n_threads)
+        scores += b
+        return scores
+
+    def back(self, batch: CodedBatch, W: Floats, slopes: Floats) -> ModelGradient:
+        """Return the gradients."""
+        split, table = batch.split, np.ascontiguousarray(W.T)
+        alpha = np.sign(batch.encoded.values) * correlate_supports(split, table, slopes, batch.n_threads)
+        gradient = np.empty_like(table)
+        sum_outer(split, split.values, slopes, 0.0, gradient, gradient, batch.n_threads)
+        return ModelGradient(alpha, gradient.T, slopes.sum(axis=0))
+
+
+@dataclass(frozen=True, eq=False)
+class Columns:
+    """Features with mean zero and of the same size: (x − mean) · factor, of root mean square norm one.
+
+    Columns that do not change have the factor zero.
+    """
+
+    mean: Floats
+    factor: Floats
+
+    @classmethod
+    def of(cls, X: Floats, *, center: bool = True, scale: bool = True) -> Columns:
+        """Return those of signals; without `center` their mean counts as zero, without `scale` all have one factor."""
+        wide = X.astype(np.float64)
+        mean = wide.mean(axis=0) if center else np.zeros(X.shape[1])
+        if center:
+            mean += (wide - mean).mean(axis=0)  # without the rounding of a large mean
+        spread = np.sqrt(np.square(wide - mean).mean(axis=0))
+        changes = spread > CONSTANT * np.finfo(X.dtype).eps * np.abs(wide).max(axis=0, initial=0)
+        factor = np.where(changes, 1 / np.where(changes, spread, 1), 0) / np.sqrt(max(1, changes.sum()))
+        if not scale:
+            size = np.sqrt(np.square(spread[changes]).sum())
+            factor = np.where(changes, 1 / (size if size > 0 else 1), 0)
+        return cls(mean.astype(X.dtype), factor.astype(X.dtype))
+
+    def of_signals(self, X: Floats) -> Floats:
+        """Return the features of signals."""
+        features: Floats = (X - self.mean) * self.factor
+        return features
+
+
+@dataclass(frozen=True, eq=False)
+class JointModel:
+    """s = W(α⁺, α⁻, x) + b, with W of shape (n_outputs, 2 n_components + n_features).
+
+    It contains the linear model on the signals. While it is learned, x stands for `columns` of the signal, so that the
+    penalty ν/2 ‖W‖² does not depend on the units of the features.
+    """
+
+    columns: Columns | None = None
+    degree: ClassVar[int] = 1
+
+    def shape(self, n_outputs: int, n_components: int, n_features: int) -> tuple[int, ...]:
+        """Return the shape of W."""
+        return n_outputs, 2 * n_components + n_features
+
+    def scores(self, batch: CodedBatch, W: Floats, b: Floats) -> Floats:
+        """Return the scores."""
+        of_codes, of_signals = self._divided(batch, W)
+        scores: Floats = _SPLIT.scores(batch, of_codes, b) + self.features(batch) @ of_signals.T
+        return scores
+
+    def back(self, batch: CodedBatch, W: Floats, slopes: Floats) -> ModelGradient:
+        """Return the gradients; those in the signals are left out, since they are never learned with this model."""
+        through = _SPLIT.back(batch, self._divided(batch, W)[0], slopes)
+        in_W = np.concatenate([through.W, slopes.T @ self.features(batch)], axis=1)
+        return ModelGradient(through.alpha, in_W, through.b)
+
+    def in_units_of_signals(self, W: Floats, b: Floats) -> tuple[Floats, Floats]:
+        """Return W and b for signals as they are, not for their `columns`."""
+        if self.columns is None:
+            return W, b
+        m = len(self.columns.mean)
+        of_signals = W[:, -m:] * self.columns.factor
+        moved = b.astype(np.float64) - of_signals.astype(np.float64) @ self.columns.mean.astype(np.float64)
+        return np.concatenate([W[:, :-m], of_signals], axis=1), moved.astype(b.dtype)
+
+    def features(self, batch: CodedBatch) -> Floats:
+        """Return what the model sees of the signals themselves."""
+        return batch.X if self.columns is None else self.columns.of_signals(batch.X)
+
+    @staticmethod
+    def _divided(batch: CodedBatch, W: Floats) -> tuple[Floats, Floats]:
+        """Return the weights of the codes and those of the signals."""
+        m = batch.X.shape[1]
+        return W[:, :-m], W[:, -m:]
+
+
+_SPLIT = SplitModel()
 
 
 class BilinearModel:
@@ -125,3 +239,16 @@ def evaluate(
     alpha = through.alpha if terms.alpha is None else through.alpha + terms.alpha
     in_x = through.x if terms.x is None else terms.x if through.x is None else through.x + terms.x
     return terms, ModelGradient(np.ascontiguousarray(alpha, W.dtype), through.W, through.b, in_x)
+
+
+def model_named(decision: str, columns: Columns | None = None) -> Model:
+    """Return the model of a `decision`."""
+    return JointModel(columns) if decision == "joint" else MODELS[decision]()
+
+
+MODELS: dict[str, type[Model]] = {
+    "linear": LinearModel,
+    "split": SplitModel,
+    "joint": JointModel,
+    "bilinear": BilinearModel,
+}

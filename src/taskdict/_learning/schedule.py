@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+HIGHEST_PACE = 0.05  # of adaptive steps
+
 
 @dataclass(frozen=True)
 class Schedule:
@@ -34,7 +36,7 @@ class Schedule:
     @property
     def pace(self) -> float:
         """How far each atom moves per batch in the beginning, if `adaptive`: the less, the more batches there are."""
-        return self.first_pace or min(0.1, 2 / math.sqrt(self.max_iter))
+        return self.first_pace or min(HIGHEST_PACE, 2 / math.sqrt(max(1, self.max_iter)))
 
     def tail(self, t: int) -> int:
         """Return how many batches of the last tenth for this μ the t-th batch completes, 0 if it is not one of them."""
@@ -43,4 +45,4 @@ class Schedule:
 
     def stage(self, t: int) -> int:
         """Return which μ the batch after t batches is for; the last one after the end."""
-        return min(t // self.max_iter, len(self.mus) - 1)
+        return min(t // max(1, self.max_iter), len(self.mus) - 1)

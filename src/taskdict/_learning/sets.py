@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, replace
 
 import numpy as np
+from numpy.typing import NDArray
 
 from taskdict._common.arrays import Floats
 from taskdict._learning.objective import Weights
@@ -31,11 +32,27 @@ class Sets:
 
 @dataclass(frozen=True)
 class ScaledSet:
-    """A set of W in the units of the user, for a W that is larger by a factor."""
+    """A set of W in the units of the user, for a W that is larger by a factor for each output.
+
+    The last columns of W may be smaller by factors of their own.
+    """
 
     kept: ConstraintSet
-    factor: float
+    factor: NDArray[np.float64]
+    last: Floats | None = None
 
     def project(self, matrix: Floats) -> Floats:
-        """Return the nearest point."""
-        return self.kept.project(matrix / self.factor) * self.factor
+        """Return the nearest point, in the units of the user."""
+        of_rows = each_output(self.factor, matrix)
+        if self.last is None:
+            return self.kept.project(matrix / of_rows) * of_rows
+        factors = np.ones(matrix.shape[1], matrix.dtype)
+        factors[-len(self.last) :] = self.last
+        used = factors > 0  # a column that does not change has no weight
+        projected = self.kept.project(matrix * (factors / of_rows))
+        return np.where(used, projected * (of_rows / np.where(used, factors, 1)), 0)
+
+
+def each_output(numbers: NDArray[np.float64], W: Floats) -> Floats:
+    """Return one number for each output in a shape that multiplies the rows of W, in its dtype."""
+    return numbers.astype(W.dtype).reshape(-1, *(1,) * (W.ndim - 1))

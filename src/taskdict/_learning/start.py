@@ -6,85 +6,136 @@ Everything here works on a sample of the signals that is held in memory.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.optimize import minimize
 
-from taskdict._coding.coded_batch import CodedBatch, Coding, Part
+from taskdict._coding.coded_batch import Coding, Part
 from taskdict._common.arrays import Floats
 from taskdict._common.permutation import permuted
 from taskdict._common.validation import check_dictionary
 from taskdict._learning.committee import Member
-from taskdict._learning.models import LinearModel, evaluate
-from taskdict._learning.objective import Objective, Weights
+from taskdict._learning.objective import Weights
 from taskdict._learning.online import DictionaryProblem, OnlineLearner, OnlineState
 from taskdict._learning.task_settings import TaskSettings
 from taskdict._native import BadSignalError
 from taskdict.constraints import UnitBall
-from taskdict.losses import is_quadratic, sees_codes
 from taskdict.streams.pairs import Batch
 
 UNSUPERVISED_BATCH = 512  # signals
 UNSUPERVISED_BATCHES = 60
+QUICK_PASSES = 6  # over the signals, of a quick start
+LEAST_BATCHES = 10  # of a quick start
 
 
-def first_weights(
-    settings: TaskSettings,
-    members: Sequence[Member],
-    sample: Batch,
-    n_atoms: int,
-    n_outputs: int,
-    seed: int,
-    n_threads: int,
-) -> list[Weights]:
-    """Return where each member starts: a dictionary learned without a task, the first transform, and W = 0.
+class Start:
+    """Where the members of a committee begin: dictionaries that are learned without a task, the first Z, and W = 0.
 
     Parameters
     ----------
     settings : TaskSettings
         Where dictionary and transform come from.
-    members : sequence of Member
-        The models.
     sample : Batch
         Signals in the units of the training.
-    n_atoms, n_outputs : int
+    n_atoms : int
         Of each member.
     seed : int
         Of all random choices.
     n_threads : int
         Threads to use.
+    quick : bool
+        Whether a few passes over the signals are enough for a dictionary.
+
+    Attributes
+    ----------
+    Z : array of shape (n_measurements, n_features) or None
+        The first transform.
+    signals : array of shape (n_signals, n_features)
+        All signals of the sample, with and without targets, after the transform.
     """
-    X = sample.X if sample.unlabelled is None else np.concatenate([sample.X, sample.unlabelled])
-    Z = _first_transform(settings, X, seed)
-    objective, ball = members[0].objective, UnitBall(settings.positive_dictionary)
-    shape = (n_atoms, X.shape[1] if Z is None else len(Z))
 
-    def learned(signals: Floats, atoms: int, parts: Sequence[Part]) -> Floats:
-        measured = signals if Z is None else np.ascontiguousarray(signals @ Z.T)
-        zero = np.zeros((atoms, shape[1]), X.dtype)
-        return learn_dictionary(measured, zero, objective.coding, ball, parts, seed, n_threads)
+    def __init__(
+        self, settings: TaskSettings, sample: Batch, n_atoms: int, seed: int, n_threads: int, *, quick: bool = False
+    ) -> None:
+        X = sample.X if sample.unlabelled is None else np.concatenate([sample.X, sample.unlabelled])
+        self._settings, self._n_atoms = settings, n_atoms
+        self._seed, self._n_threads, self._quick = seed, n_threads, quick
+        self._ball = UnitBall(settings.positive_dictionary)
+        self.Z = _first_transform(settings, X, seed)
+        self.signals = self.measured(X)
 
-    if settings.dictionary_init is None:
-        dictionaries = [learned(X, n_atoms, objective.parts)] * len(members)
-    elif isinstance(settings.dictionary_init, str):  # "classes"
-        dictionaries = []
-        for member in members:
-            mine = member.batch(sample)
-            kinds, kind_of = np.unique(mine.y, axis=0, return_inverse=True)
-            sizes = [len(share) for share in np.array_split(np.arange(n_atoms), max(1, len(kinds)))]
-            groups = [mine.X[kind_of.ravel() == kind] for kind in range(len(kinds))] or [X]
-            atoms = [learned(group, size, ()) for group, size in zip(groups, sizes, strict=True) if size > 0]
-            dictionaries.append(np.concatenate(atoms))
-    else:
-        D = check_dictionary(settings.dictionary_init, X.dtype, name="dictionary_init")
+    def measured(self, X: Floats) -> Floats:
+        """Return the signals after the transform."""
+        return X if self.Z is None else np.ascontiguousarray(X @ self.Z.T)
+
+    def dictionary(self, coding: Coding, parts: Sequence[Part], first: Floats | None = None) -> Floats:
+        """Return the dictionary that all members begin with: that of the settings, or one that is learned.
+
+        Parameters
+        ----------
+        coding : Coding
+            How signals are encoded.
+        parts : sequence of Part
+            Which rows are a dictionary each.
+        first : array or None
+            One that was learned with other penalties; a few batches more are then enough.
+        """
+        shape, given = (self._n_atoms, self.signals.shape[1]), self._settings.dictionary_init
+        if given is None or isinstance(given, str):
+            atoms = np.zeros(shape, self.signals.dtype) if first is None else first
+            return self._learned(self.signals, atoms, coding, parts, 1.0 if first is None else 0.4)
+        D = check_dictionary(given, self.signals.dtype, name="dictionary_init")
         if D.shape != shape:
             raise ValueError(f"dictionary_init must have shape (n_components, n_features) = {shape}, got {D.shape}.")
-        dictionaries = [np.ascontiguousarray(ball.project(D), X.dtype)] * len(members)
-    W, b = np.zeros(objective.model.shape(n_outputs, *shape), X.dtype), np.zeros(n_outputs, X.dtype)
-    return [Weights(D, W, b, Z) for D in dictionaries]
+        return np.ascontiguousarray(self._ball.project(D), self.signals.dtype)
+
+    def weights(
+        self, members: Sequence[Member], n_outputs: int, sample: Batch, dictionary: Floats | None = None
+    ) -> list[Weights]:
+        """Return where each member starts.
+
+        Parameters
+        ----------
+        members : sequence of Member
+            The members.
+        n_outputs : int
+            Of each.
+        sample : Batch
+            Samples whose targets may be used, in the units of the training.
+        dictionary : array or None
+            The common dictionary, None if it is still to be found.
+        """
+        objective = members[0].objective
+        if isinstance(self._settings.dictionary_init, str):  # "classes"
+            dictionaries = [self._of_classes(member, sample) for member in members]
+        else:
+            common = self.dictionary(objective.coding, objective.parts) if dictionary is None else dictionary
+            dictionaries = [common] * len(members)
+        dtype = self.signals.dtype
+        W = np.zeros(objective.model.shape(n_outputs, *dictionaries[0].shape), dtype)
+        return [Weights(D, W, np.zeros(n_outputs, dtype), self.Z) for D in dictionaries]
+
+    def _of_classes(self, member: Member, sample: Batch) -> Floats:
+        """Return a dictionary with as many atoms for each target of a member."""
+        mine = member.batch(sample)
+        kinds, kind_of = np.unique(mine.y, axis=0, return_inverse=True)
+        sizes = [len(share) for share in np.array_split(np.arange(self._n_atoms), max(1, len(kinds)))]
+        groups = [self.measured(mine.X[kind_of.ravel() == kind]) for kind in range(len(kinds))] or [self.signals]
+        width = self.signals.shape[1]
+        atoms = [
+            self._learned(group, np.zeros((size, width), self.signals.dtype), member.objective.coding, (), 1.0)
+            for group, size in zip(groups, sizes, strict=True)
+            if size > 0
+        ]
+        return np.concatenate(atoms)
+
+    def _learned(self, X: Floats, atoms: Floats, coding: Coding, parts: Sequence[Part], share: float) -> Floats:
+        """Return a dictionary learned with a share of the batches."""
+        n_batches = UNSUPERVISED_BATCHES
+        if self._quick:
+            n_batches = min(n_batches, max(LEAST_BATCHES, QUICK_PASSES * len(X) // UNSUPERVISED_BATCH))
+        n_batches = max(1, round(share * n_batches))
+        return learn_dictionary(X, atoms, coding, self._ball, parts, self._seed, self._n_threads, n_batches)
 
 
 def _first_transform(settings: TaskSettings, X: Floats, seed: int) -> Floats | None:
@@ -106,7 +157,14 @@ def _first_transform(settings: TaskSettings, X: Floats, seed: int) -> Floats | N
 
 
 def learn_dictionary(
-    X: Floats, start: Floats, coding: Coding, constraint: UnitBall, parts: Sequence[Part], seed: int, n_threads: int
+    X: Floats,
+    start: Floats,
+    coding: Coding,
+    constraint: UnitBall,
+    parts: Sequence[Part],
+    seed: int,
+    n_threads: int,
+    n_batches: int = UNSUPERVISED_BATCHES,
 ) -> Floats:
     """Return a dictionary for the signals X, learned without targets from `start`, whose zero atoms are to be found.
 
@@ -119,7 +177,7 @@ def learn_dictionary(
         problem = DictionaryProblem(coding.lambda1, coding.lambda2, coding.positive, constraint)
         learner = OnlineLearner(problem, OnlineState.start(constraint.project(atoms)), n_threads)
         size = min(UNSUPERVISED_BATCH, len(signals))
-        for k in range(UNSUPERVISED_BATCHES):
+        for k in range(n_batches):
             places = np.arange(k * size, (k + 1) * size)
             epochs, places = places // len(signals), places % len(signals)
             rows = np.concatenate(
@@ -139,72 +197,6 @@ def learn_dictionary(
         features = slice(None) if part.features is None else part.features
         D[part.atoms, features] = found
     return D
-
-
-def fit_model(objective: Objective, start: Weights, batch: Batch, n_threads: int = 1) -> Weights:
-    """Return the weights with the W and b that minimise the task's loss plus ν/2 ‖W‖² at fixed codes.
-
-    Ridge regression in closed form, any other loss by L-BFGS from the W and b that are given.
-    """
-    n = len(batch.X)
-    if n == 0:
-        return start
-    coded = objective.encode(start, batch.X, n_threads)
-    weights = np.full(n, 1 / n, start.D.dtype)
-    if batch.weights is not None:
-        weights *= batch.weights
-    if is_quadratic(objective.loss) and isinstance(objective.model, LinearModel):
-        return _ridge(objective, start, coded, batch.y, weights)
-    task = max(objective.task, np.finfo(np.float64).tiny) if objective.task > 0 else 1.0
-    shape, n_outputs = start.W.shape, len(start.b)
-    dtype = start.D.dtype
-
-    def value(flat: NDArray[np.float64]) -> tuple[float, NDArray[np.float64]]:
-        W, b = np.ascontiguousarray(flat[:-n_outputs].reshape(shape), dtype), flat[-n_outputs:].astype(dtype)
-        terms, gradient = evaluate(objective.model, objective.loss, coded, batch.y, W, b, weights)
-        in_b = gradient.b if objective.fit_intercept else np.zeros_like(b)
-        flat_gradient = np.concatenate([gradient.W.ravel(), in_b]).astype(np.float64)
-        flat_gradient[:-n_outputs] += objective.nu / task * flat[:-n_outputs]
-        penalty = 0.5 * objective.nu / task * float(np.square(flat[:-n_outputs]).sum())
-        return float(terms.values.sum(dtype=np.float64)) + penalty, flat_gradient
-
-    first = np.concatenate([start.W.ravel(), start.b]).astype(np.float64)
-    found = minimize(value, first, jac=True, method="L-BFGS-B", options={"maxiter": 500, "maxcor": 20})
-    W, b = found.x[:-n_outputs].reshape(shape), found.x[-n_outputs:]
-    if sees_codes(objective.loss) and not np.isfinite(found.fun):
-        return start
-    return replace(start, W=np.ascontiguousarray(W, dtype), b=b.astype(dtype))
-
-
-def _ridge(objective: Objective, start: Weights, coded: CodedBatch, y: Floats, weights: Floats) -> Weights:
-    """Solve the normal equations, in float64; the intercept takes part without a penalty."""
-    dtype = start.D.dtype
-    weights = weights.astype(np.float64)
-    codes, y = coded.codes.astype(np.float64), np.asarray(y, np.float64)
-    total = weights.sum()
-    mean_code, mean_y = np.zeros(codes.shape[1]), np.zeros(y.shape[1])
-    if objective.fit_intercept and total > 0:
-        mean_code, mean_y = codes.T @ weights / total, weights @ y / total
-    weighted = codes.multiply(weights[:, None]).tocsr()
-    gram = (codes.T @ weighted).toarray() - total * np.outer(mean_code, mean_code)
-    right = weighted.T @ y - total * np.outer(mean_code, mean_y)
-    nu = objective.nu / objective.task if objective.task > 0 else objective.nu
-    W = ridge(gram, right, nu, dtype)
-    b = mean_y - W @ mean_code if objective.fit_intercept else start.b
-    return replace(start, W=np.ascontiguousarray(W, dtype), b=np.asarray(b).astype(dtype))
-
-
-def ridge(gram: Floats, right: Floats, nu: float, dtype: Any) -> NDArray[np.float64]:
-    """Return the W with W (gram + ν) = rightᵀ, without directions that no code uses, also with ν = 0.
-
-    A direction at the level of rounding in `dtype` counts as not used.
-    """
-    values, vectors = np.linalg.eigh(gram)
-    kept = np.maximum(values, 0) + nu
-    floor = max(float(kept.max(initial=0)) * float(np.finfo(dtype).eps) * len(kept), np.finfo(np.float64).tiny)
-    inverse = np.where(kept > floor, 1 / np.maximum(kept, floor), 0)
-    W: NDArray[np.float64] = (vectors @ (inverse[:, None] * (vectors.T @ right))).T
-    return W
 
 
 def start_transform(X: Floats, r: int, kind: str, seed: int) -> Floats:

@@ -19,11 +19,11 @@ from taskdict._common.validation import (
     one_of,
     optional,
 )
-from taskdict._learning.models import BilinearModel, LinearModel, Model
+from taskdict._learning.models import MODELS, Model, model_named
 from taskdict._learning.scaling import Scaling
 from taskdict._learning.schedule import Schedule
 from taskdict.constraints import ConstraintSet
-from taskdict.losses import is_loss
+from taskdict.losses import LogisticLoss, is_loss
 
 DEFAULT_LAMBDA1 = 0.15  # for signals of norm one, as in the paper
 OF_THE_MODEL = (  # parameters that the codes and scores of a learned model depend on
@@ -37,6 +37,14 @@ OF_THE_MODEL = (  # parameters that the codes and scores of a learned model depe
     "multi_class",
 )
 DEFAULT_COMPONENTS = 256  # atoms of a dictionary with n_components=None, at most
+FEW_COMPONENTS = 100  # but so many as soon as there are signals and features enough
+SIGNALS_PER_ATOM = 15  # beyond that
+FEATURES_TIMES = 4  # atoms for each feature, at most
+PASSES = 12  # over the samples with max_iter=None
+LEAST_BATCHES, MOST_BATCHES = 60, 1000  # with max_iter=None
+MANY_SAMPLES = 5000  # from which on a validation part costs little
+VALIDATION_SAMPLES = 2000  # of such a part, at most
+AUTO = "auto"
 
 
 @dataclass(frozen=True)
@@ -72,11 +80,11 @@ class TaskSettings:
     transform_set: ConstraintSet | None
     fit_intercept: bool
     batch_size: int
-    max_iter: int
+    max_iter: int | None  # None is to be found
     learning_rate: RateChoice
     average: bool
     dictionary_init: Any
-    early_stopping: bool
+    early_stopping: bool | None  # None is to be found
     validation_fraction: float
     n_iter_no_change: int
     warm_start: bool
@@ -100,6 +108,8 @@ class TaskSettings:
         if sizes is not None and views is not None and not np.iterable(parameters["n_components"]):
             values["n_components"] = sizes * len(views)
         given = {name: parameters[name] for name in OF_THE_MODEL if name in parameters}
+        if values.get("multi_class") == AUTO and not isinstance(values["loss"], (str, LogisticLoss)):
+            given["multi_class"] = "ovr"  # as "auto" is for this loss, which a file does not hold
         settings = cls(**values, given=given)
         settings._check_together()
         return settings
@@ -117,6 +127,10 @@ class TaskSettings:
             )
         if self.n_measurements is not None and self.views is not None:
             raise ValueError("views and n_measurements cannot be used together: measurements mix all features.")
+        if self.n_measurements is not None and self.decision == "joint":
+            raise ValueError(
+                "decision='joint' and n_measurements cannot be used together: the model would see all of the signal."
+            )
         if self.n_measurements is not None:
             one_of_or_array("transform_init", self.transform_init, "pca", "random")
         if isinstance(self.dictionary_init, str):
@@ -140,19 +154,94 @@ class TaskSettings:
 
     @property
     def model(self) -> Model:
-        """How scores follow from codes."""
-        return LinearModel() if self.decision == "linear" else BilinearModel()
+        """How scores follow from codes, for signals in any units; with "auto", it is to be found."""
+        return model_named(self.decision)
 
     @property
-    def validation(self) -> float:
-        """The fraction of the samples to keep for validation, 0 if there is nothing to choose on it."""
-        return self.validation_fraction if self.early_stopping or len(self.mu) > 1 else 0.0
+    def decisions(self) -> tuple[str, ...]:
+        """The models to choose from."""
+        if self.decision != AUTO:
+            return (self.decision,)
+        codes = "linear" if self.positive_code else "split"  # the negative parts of such codes are zero
+        return (codes,) if self.n_measurements is not None else (codes, "joint")
+
+    @property
+    def is_open(self) -> bool:
+        """Whether λ1 or the model is to be found."""
+        return self.lambda1 is None or self.decision == AUTO
+
+    def validation(self, n_samples: int | None) -> float:
+        """Return the fraction of the samples to keep for validation, 0 if there is nothing to choose on it.
+
+        Parameters
+        ----------
+        n_samples : int or None
+            Samples with targets, None if unknown.
+        """
+        if self.early_stopping or len(self.mu) > 1:
+            return self.validation_fraction
+        if self.early_stopping is False or self.max_iter is not None:
+            return 0.0
+        if n_samples is None:
+            return self.validation_fraction
+        return min(self.validation_fraction, VALIDATION_SAMPLES / n_samples) if n_samples >= MANY_SAMPLES else 0.0
+
+    @property
+    def is_tried(self) -> bool:
+        """Whether a trial on a part of the samples comes first, if there is no validation part."""
+        return self.early_stopping is None and self.max_iter is None and self.validation_fraction > 0
+
+    def stops_early(self, has_validation: bool) -> bool:
+        """Return whether the training may end before its last batch, with a validation part or without."""
+        if self.early_stopping is None:
+            return has_validation and len(self.mu) == 1
+        return self.early_stopping
+
+    def samples_of_batch(self, batch_factor: float) -> int:
+        """Return the number of samples to take for each batch, of which each model sees a part."""
+        return max(1, round(batch_factor * self.batch_size))
+
+    def n_batches(self, n_samples: int | None, batch_factor: float = 1.0) -> int:
+        """Return the number of batches for each μ."""
+        if self.max_iter is not None:
+            return self.max_iter
+        if n_samples is None:
+            return MOST_BATCHES
+        batches = round(PASSES * n_samples / self.samples_of_batch(batch_factor))
+        return min(MOST_BATCHES, max(LEAST_BATCHES, batches))
 
     def sizes(self, n_features: int, n_signals: int | None) -> tuple[int, ...]:
-        """Return the number of atoms of each dictionary of a model."""
+        """Return the number of atoms of each dictionary of a model for so many signals, None if unknown."""
         if self.n_components is not None:
             return self.n_components
-        return (default_components(n_features, n_signals),) * self.n_dictionaries
+        if self.dictionary_init is not None and not isinstance(self.dictionary_init, str):
+            return self._sizes_of_given_atoms(len(self.dictionary_init))
+        width = n_features if self.n_measurements is None else self.n_measurements
+        most = min(DEFAULT_COMPONENTS, FEATURES_TIMES * width)
+        if n_signals is None:
+            wanted = FEW_COMPONENTS
+        else:
+            wanted = min(max(FEW_COMPONENTS, n_signals // SIGNALS_PER_ATOM), n_signals // 2)
+        return (max(1, min(wanted, most)),) * self.n_dictionaries
+
+    def _sizes_of_given_atoms(self, n_atoms: int) -> tuple[int, ...]:
+        """Return the number of atoms of each dictionary where all of them are given."""
+        each, rest = divmod(n_atoms, self.n_dictionaries)
+        if rest != 0 or each == 0:
+            raise ValueError(
+                f"n_components must say how many of the {n_atoms} atoms in dictionary_init belong to each of the "
+                f"{self.n_dictionaries} views."
+            )
+        return (each,) * self.n_dictionaries
+
+    def candidate_sizes(
+        self, n_features: int, n_samples: int | None, n_signals: int | None
+    ) -> tuple[tuple[int, ...], ...]:
+        """Return the numbers of atoms to choose from: for all signals and, if some have no target, for the others."""
+        found = [self.sizes(n_features, n_signals)]
+        if self.is_open and n_samples != n_signals:
+            found.append(self.sizes(n_features, n_samples))
+        return tuple(dict.fromkeys(found))
 
     def parts(self, sizes: Sequence[int], n_features: int) -> tuple[Part, ...]:
         """Return the dictionaries of a model, nothing if it has one for all features."""
@@ -176,7 +265,8 @@ class TaskSettings:
         return tuple(parts)
 
     def schedule(self, scaling: Scaling) -> Schedule:
-        """Return how long to learn, and with which steps."""
+        """Return how long to learn, and with which steps; the number of batches must be known."""
+        assert self.max_iter is not None
         return Schedule(
             self.max_iter,
             self.mu,
@@ -190,9 +280,9 @@ class TaskSettings:
         )
 
 
-def default_components(n_features: int, n_signals: int | None) -> int:
-    """Return the number of atoms for n_components=None: as many as features, but not many, nor more than signals."""
-    return max(1, min(n_features, DEFAULT_COMPONENTS, n_features if n_signals is None else n_signals))
+def default_components(n_features: int, n_signals: int) -> int:
+    """Return a number of atoms: as many as features, but not many, nor more than signals."""
+    return max(1, min(n_features, DEFAULT_COMPONENTS, n_signals))
 
 
 def one_of_or_array(name: str, value: Any, *words: str) -> Any:
@@ -267,6 +357,14 @@ def _check_fraction(name: str, value: Any) -> float:
     return fraction
 
 
+def _check_early_stopping(name: str, value: Any) -> bool | None:
+    if isinstance(value, str) and value == AUTO:
+        return None
+    if not isinstance(value, (bool, np.bool_)):
+        raise TypeError(f"{name} must be True, False or 'auto', got {value!r}.")
+    return bool(value)
+
+
 def _check_set(name: str, value: Any) -> Any:
     if not callable(getattr(value, "project", None)):
         raise TypeError(f"{name} must have a method project, see taskdict.constraints, or be None, got {value!r}.")
@@ -290,7 +388,7 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "lambda1": optional(check_penalty),
     "lambda2": check_penalty,
     "nu": optional(check_penalty),
-    "decision": one_of("linear", "bilinear"),
+    "decision": one_of(AUTO, *MODELS),
     "mu": _check_mus,
     "n_measurements": optional(check_count),
     "transform_init": _anything,
@@ -301,14 +399,14 @@ CHECKS: dict[str, Callable[[str, Any], Any]] = {
     "transform_set": optional(_check_set),
     "fit_intercept": check_flag,
     "batch_size": check_count,
-    "max_iter": check_count,
+    "max_iter": optional(check_count),
     "learning_rate": _check_rate,
     "average": check_flag,
     "dictionary_init": _anything,
-    "early_stopping": check_flag,
+    "early_stopping": _check_early_stopping,
     "validation_fraction": _check_fraction,
     "n_iter_no_change": check_count,
     "warm_start": check_flag,
-    "multi_class": one_of("ovr", "ovo", "softmax", "onehot"),
+    "multi_class": one_of(AUTO, "ovr", "ovo", "softmax", "onehot"),
     "class_weight": optional(_check_class_weight),
 }

@@ -20,12 +20,12 @@ import numpy as np
 from taskdict._common.arrays import Floats
 from taskdict._common.permutation import permuted
 from taskdict._learning.committee import Committee, Member
+from taskdict._learning.convex import fit_model
 from taskdict._learning.descent import DIVERGENCE_FACTOR, descend
 from taskdict._learning.objective import Objective, Weights
 from taskdict._learning.rate_search import search_rho
 from taskdict._learning.rates import AdaptiveRate, DecayingRate, Rate
 from taskdict._learning.schedule import Schedule
-from taskdict._learning.start import fit_model
 from taskdict._learning.state import Each, Outcome, State, Step
 from taskdict.streams.pairs import Batch
 
@@ -97,7 +97,10 @@ class Trainer:
         """
         _keep_memory()
         state = State(tuple(weights), (self.schedule.rho or 0.0,) * len(self.committee))
-        return self._begin_stage(state, refit=True)
+        begun = self._begin_stage(state, refit=True)
+        if begun is None or self.validation is None:
+            return begun
+        return replace(begun, best=begun.weights, best_value=self._validation_loss(begun.weights))
 
     def resume(self, state: State) -> State | None:
         """Return the state to continue from; a learning rate of another kind than before takes effect here.

@@ -9,7 +9,8 @@ import numpy as np
 
 from taskdict._common.validation import check_penalty
 from taskdict._files import storage
-from taskdict._learning.models import Model
+from taskdict._learning.comparison import NAMES, TASK_DRIVEN, Comparison
+from taskdict._learning.models import MODELS, Columns, JointModel, Model, model_named
 from taskdict._learning.objective import Weights
 from taskdict._learning.scaling import Scaling
 from taskdict._learning.state import Each, State, Step
@@ -26,6 +27,14 @@ class Training:
     state: State
     steps: list[Step]
     fingerprint: str = ""  # of the data
+    decision: str = "linear"  # the model, if it was to be found
+    max_iter: int = 0  # batches for each μ, if that was to be found
+    comparison: Comparison | None = None  # with baselines, on held-out samples
+    best: str = TASK_DRIVEN  # of the three, and what was learned
+
+    def is_left_out(self, max_iter: int | None) -> bool:
+        """Return whether the training was left out for a baseline, and no number of batches asks for it."""
+        return self.best != TASK_DRIVEN and max_iter is None
 
     def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         """Return all this as arrays and as a document that JSON can hold."""
@@ -48,10 +57,14 @@ class Training:
         if state.limits is not None:
             arrays["limits"] = np.array(state.limits)
         arrays["history objective"] = np.array([step.objective for step in self.steps], np.float64)
+        if self.scaling.columns is not None:
+            arrays["columns mean"], arrays["columns factor"] = self.scaling.columns.mean, self.scaling.columns.factor
+        if self.comparison is not None:
+            arrays.update(self.comparison.to_file())
         checks = [np.nan if step.validation is None else step.validation for step in self.steps]
         arrays["history validation"] = np.array(checks, np.float64)
         document = {
-            "scaling": [self.scaling.c, self.scaling.s, list(self.scaling.offset)],
+            "scaling": [self.scaling.c, list(self.scaling.s), list(self.scaling.offset)],
             "lambda1": self.lambda1,
             "nu": self.nu,
             "seed": self.seed,
@@ -61,12 +74,33 @@ class Training:
             "best_value": state.best_value if np.isfinite(state.best_value) else None,
             "stale": state.stale,
             "stopped": state.stopped,
+            "decision": self.decision,
+            "max_iter": self.max_iter,
+            "best": self.best,
+            "trial": self.comparison is not None and self.comparison.of_trial,
         }
         return arrays, document
 
     @classmethod
-    def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], model: Model, n_atoms: int) -> Training:
-        """Return the record of a file; the core trusts the shapes, so they are checked here."""
+    def from_file(cls, arrays: storage.Arrays, document: dict[str, Any], decision: str, n_atoms: int) -> Training:
+        """Return the record of a file; the core trusts the shapes, so they are checked here.
+
+        Parameters
+        ----------
+        arrays, document : dict
+            Of the file.
+        decision : str
+            The parameter of the estimator, for files that do not say which model was found.
+        n_atoms : int
+            Of each member.
+        """
+        decision = document.get("decision", decision)
+        if decision not in MODELS:
+            raise ValueError("its model is unknown")
+        max_iter, result = int(document.get("max_iter", 0)), document.get("best", TASK_DRIVEN)
+        if result not in NAMES:
+            raise ValueError("its result makes no sense")
+        model = model_named(decision)
         weights = _weights(arrays, "", model, n_atoms)
         mean, best, before = (
             _weights(arrays, prefix, model, n_atoms) if f"{prefix}D" in arrays else None
@@ -88,7 +122,12 @@ class Training:
             int(document["stale"]),
             bool(document["stopped"]),
         )
-        if not (0 <= state.t < 2**62 and 0 <= state.stale < 2**62 and 0 <= int(document["seed"]) < 2**32):
+        if not (
+            0 <= state.t < 2**62
+            and 0 <= max_iter < 2**62
+            and 0 <= state.stale < 2**62
+            and 0 <= int(document["seed"]) < 2**32
+        ):
             raise ValueError("its counts make no sense")
         if state.position is not None and not isinstance(state.position, dict):
             raise ValueError("its place in a stream makes no sense")
@@ -101,10 +140,13 @@ class Training:
             for value, check in zip(objectives, checks, strict=True)
         ]
         c, s, offset = document["scaling"]
-        sound = 0 < c < np.inf and 0 < s < np.inf and np.isfinite(offset).all()
-        if not sound or len(offset) not in (1, len(weights[0].b)):
+        sizes = s if isinstance(s, list) else [s]  # one number in files of taskdict 0.1
+        sound = all(0 < number < np.inf for number in (c, *sizes)) and np.isfinite(offset).all()
+        if not sound or any(len(numbers) not in (1, len(weights[0].b)) for numbers in (sizes, offset)):
             raise ValueError("its scaling makes no sense")
-        scaling = Scaling(float(c), float(s), tuple(float(number) for number in offset), model.degree)
+        columns = _columns(arrays, model, weights)
+        units = [tuple(float(number) for number in numbers) for numbers in (sizes, offset)]
+        scaling = Scaling(float(c), units[0], units[1], model.degree, columns)
         with np.errstate(over="ignore", invalid="ignore"):
             used = [scaling.outside(learned) for learned in state.chosen]
         if not all(np.isfinite(learned.W).all() and np.isfinite(learned.b).all() for learned in used):
@@ -117,6 +159,10 @@ class Training:
             state,
             steps,
             str(document["fingerprint"]),
+            decision,
+            max_iter,
+            Comparison.from_file(arrays, bool(document.get("trial", False))),
+            result,
         )
 
 
@@ -136,6 +182,19 @@ def _weights(arrays: storage.Arrays, prefix: str, model: Model, n_atoms: int) ->
     return tuple(
         Weights(D[k].copy(), W[k].copy(), b[k].copy(), None if Z is None else Z[k].copy()) for k in range(count)
     )
+
+
+def _columns(arrays: storage.Arrays, model: Model, weights: Each) -> Columns | None:
+    """Return the features of a joint model, None for other models."""
+    if not isinstance(model, JointModel):
+        return None
+    mean, factor, D = arrays["columns mean"], arrays["columns factor"], weights[0].D
+    for array in (mean, factor):
+        if array.shape != (D.shape[1],) or array.dtype != D.dtype or not np.isfinite(array).all():
+            raise ValueError("its columns do not fit its dictionary")
+    if weights[0].Z is not None or (factor < 0).any():
+        raise ValueError("its columns do not fit its dictionary")
+    return Columns(mean.copy(), factor.copy())
 
 
 def _shapes(learned: Each) -> list[Any]:

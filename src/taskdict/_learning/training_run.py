@@ -56,7 +56,14 @@ class TrainingRun:
         """Whether there is nothing left to learn."""
         return self.trainer.is_done(self.training.state)
 
-    def run(self, batch_size: int, reporter: Reporter, checkpoint: str | os.PathLike[str] | None, write: Write) -> None:
+    def run(
+        self,
+        batch_size: int,
+        reporter: Reporter,
+        checkpoint: str | os.PathLike[str] | None,
+        write: Write,
+        conclude: Callable[[], None],
+    ) -> None:
         """Learn until the schedule ends, or a callback ends it.
 
         Parameters
@@ -69,6 +76,8 @@ class TrainingRun:
             A file that the record is written to now and then.
         write : callable
             Writes a record to a path.
+        conclude : callable
+            Called after the last batch, before the record is written for the last time.
         """
         training = self.training
         file = None
@@ -100,6 +109,7 @@ class TrainingRun:
             if checkpoint is not None:
                 self._write_seen(*seen, interrupt, checkpoint, write)
             raise
+        conclude()
         if file is not None:
             file.finish(training.state.t)
 

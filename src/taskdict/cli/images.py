@@ -15,6 +15,7 @@ from taskdict._common.argument_types import natural, penalty, positive
 from taskdict._common.atomic_files import check_output as check_file
 from taskdict._common.progress import StatusLine
 from taskdict._common.text import printable
+from taskdict._common.validation import check_deviation
 
 ENDINGS = (".bmp", ".gif", ".jpeg", ".jpg", ".pbm", ".pgm", ".png", ".ppm", ".tif", ".tiff", ".webp")
 AMOUNTS = {  # the parameter that --amount sets, and its type
@@ -89,6 +90,8 @@ def degradation(options: argparse.Namespace) -> Callable[[Any], Any]:
             raise ValueError(
                 f"--amount must be a {number} for --kind {options.kind}, got {options.amount!r}."
             ) from None
+        if options.kind == "noise":
+            check_deviation("--amount", named[name])
     if options.kind in ("noise", "missing"):
         named["random_state"] = np.random.RandomState(options.seed)  # each image has noise of its own
     return partial(degrade.DEGRADATIONS[options.kind], **named)

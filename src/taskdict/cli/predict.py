@@ -43,6 +43,8 @@ def run_predict(options: argparse.Namespace) -> None:
     try:
         with options.signals.open("rb") as file:
             signals = np.load(file, allow_pickle=False)
+    except FileNotFoundError:
+        raise FileNotFoundError(f"there is no file {str(options.signals)!r}.") from None
     except OSError:
         raise
     except Exception:  # NumPy's reader raises many types for damaged files

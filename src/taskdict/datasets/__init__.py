@@ -1,4 +1,4 @@
-"""Data sets, from a folder or downloaded once, and always checked.
+"""Data sets, from a folder or downloaded once, and always checked; and signals that are made.
 
 A data set is searched in the folder that is passed, and nowhere else. If none is passed, it is searched in the folder
 that the variable ``TASKDICT_DATA`` names, then in a cache (``TASKDICT_CACHE``, by default ``~/.cache/taskdict``). If it
@@ -9,6 +9,7 @@ damaged file raises an error.
 from taskdict.datasets.digits import LOADERS, Digits, load_bundled, load_mnist, load_usps
 from taskdict.datasets.fetch import DataError
 from taskdict.datasets.images import ImageSet, load_classical, load_kodak
+from taskdict.datasets.signals import make_waveforms
 
 __all__ = [
     "LOADERS",
@@ -20,4 +21,5 @@ __all__ = [
     "load_kodak",
     "load_mnist",
     "load_usps",
+    "make_waveforms",
 ]

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.base import ClassNamePrefixFeaturesOutMixin, TransformerMixin
 from sklearn.utils.validation import check_is_fitted
 
@@ -24,7 +25,7 @@ class CodesMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
 
     sparse_output: bool
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> sp.csr_array | NDArray[Any]:
         """Encode signals.
 
         Parameters
@@ -38,7 +39,10 @@ class CodesMixin(ClassNamePrefixFeaturesOutMixin, TransformerMixin):
             Their codes, in the dtype of X; an array if `sparse_output` is False.
         """
         codes = self._codes(check_used(self, X))
-        return codes if check_flag("sparse_output", self.sparse_output) else codes.toarray()
+        if check_flag("sparse_output", self.sparse_output):
+            return codes
+        dense: NDArray[Any] = codes.toarray()
+        return dense
 
     @abstractmethod
     def _codes(self, X: Any) -> sp.csr_array:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,6 +11,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict._coding.encode import sparse_encode
+from taskdict._common.deprecation import DEPRECATED, renamed
 from taskdict._common.validation import check_dictionary, check_flag, check_penalty
 from taskdict._files import storage
 from taskdict._files.persistent import PersistentEstimator, parameters_from_file
@@ -18,6 +20,22 @@ from taskdict._learning.scaling import size_of, sparse_size
 from taskdict._learning.task_settings import DEFAULT_LAMBDA1
 from taskdict.estimators.codes import CodesMixin, decoded, model_file
 from taskdict.estimators.features import Features, read_signals
+
+
+@dataclass(frozen=True, eq=False)
+class _Fitted:
+    """A dictionary, and how signals are encoded on it; the parameters of the estimator may have changed since."""
+
+    dictionary: NDArray[Any]
+    lambda1: float
+    lambda2: float
+    positive: bool
+    method: str
+
+    def encode(self, X: Any, n_threads: int | None) -> sp.csr_array:
+        """Return the codes of signals."""
+        coding: dict[str, Any] = {"lambda1": self.lambda1, "lambda2": self.lambda2, "positive": self.positive}
+        return sparse_encode(X, self.dictionary, **coding, method=self.method, n_threads=n_threads)
 
 
 @register
@@ -36,7 +54,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         norm of the signals in `fit`.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm.
-    positive : bool, default=False
+    positive_code : bool, default=False
         Whether to require non-negative codes.
     method : {"auto", "active-set", "homotopy"}, default="auto"
         See :func:`taskdict.sparse_encode`.
@@ -44,6 +62,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         Threads to use; None is every core this process may use.
     sparse_output : bool, default=True
         Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
+    positive : bool
+        The earlier name of `positive_code`, until taskdict 0.4.
 
     Attributes
     ----------
@@ -65,27 +85,31 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     array([[2., 0., 0.]])
     """
 
+    _fitted: _Fitted
+
     def __init__(
         self,
         dictionary: ArrayLike | None = None,
         *,
         lambda1: float | None = 0.15,
         lambda2: float = 0.0,
-        positive: bool = False,
+        positive_code: bool = False,
         method: str = "auto",
         n_threads: int | None = None,
         sparse_output: bool = True,
+        positive: bool | str = DEPRECATED,
     ) -> None:
         self.dictionary = dictionary
         self.lambda1 = lambda1
         self.lambda2 = lambda2
-        self.positive = positive
+        self.positive_code = positive_code
         self.method = method
         self.n_threads = n_threads
         self.sparse_output = sparse_output
+        self.positive = positive
 
     def fit(self, X: Any, y: Any = None) -> Self:
-        """Check the parameters against the data; nothing is learned but `lambda1_`.
+        """Prepare the dictionary and check the parameters; nothing is learned but `lambda1_`.
 
         Parameters
         ----------
@@ -106,10 +130,26 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         lambda1 = self.lambda1
         if lambda1 is None:
             lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
-        self._encode(X[:1], atoms, lambda1)  # every argument is checked before any work is done
-        self.components_, self.lambda1_ = atoms, float(lambda1)
+        positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
+        fitted = _Fitted(atoms, lambda1, self.lambda2, positive, self.method)
+        fitted.encode(X[:1], self.n_threads)  # every argument is checked before any work is done
+        self._fitted = fitted
         features.publish(self)
         return self
+
+    @property
+    def components_(self) -> NDArray[Any]:
+        """The dictionary."""
+        return self._coder().dictionary
+
+    @property
+    def lambda1_(self) -> float:
+        """The weight of the ℓ1 norm that is used."""
+        return float(self._coder().lambda1)
+
+    def _coder(self) -> _Fitted:
+        check_is_fitted(self)
+        return self._fitted
 
     def inverse_transform(self, codes: Any) -> NDArray[Any]:
         """Return the signals Dα of codes.
@@ -123,26 +163,14 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         -------
         X : array of shape (n_samples, n_features)
         """
-        check_is_fitted(self)
         return decoded(codes, self.components_)
 
     def _codes(self, X: Any) -> sp.csr_array:
-        return self._encode(X, self.components_, self.lambda1_ if self.lambda1 is None else self.lambda1)
-
-    def _encode(self, X: Any, atoms: NDArray[Any], lambda1: float) -> sp.csr_array:
-        return sparse_encode(
-            X,
-            atoms,
-            lambda1=lambda1,
-            lambda2=self.lambda2,
-            positive=self.positive,
-            method=self.method,
-            n_threads=self.n_threads,
-        )
+        return self._coder().encode(X, self.n_threads)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a dictionary."""
-        return hasattr(self, "components_")
+        return "_fitted" in vars(self)
 
     @property
     def _n_features_out(self) -> int:
@@ -153,11 +181,22 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         return f"{n_atoms} atoms of {width} features, lambda1 {self.lambda1_:.3g}"
 
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
-        return model_file(self, {"components": self.components_}, {"lambda1": self.lambda1_})
+        fitted = self._coder()
+        as_fitted = {
+            "lambda2": fitted.lambda2,
+            "positive_code": fitted.positive,
+            "method": fitted.method,
+            "positive": DEPRECATED,
+        }
+        if self.lambda1 is not None:
+            as_fitted["lambda1"] = fitted.lambda1
+        return model_file(self, {"components": fitted.dictionary}, {"lambda1": self.lambda1_}, as_fitted)
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:
         parameters, arrays = parameters_from_file(arrays, document["parameters"])
+        if parameters.get("positive", DEPRECATED) != DEPRECATED:  # of taskdict 0.1
+            parameters["positive_code"] = parameters.pop("positive")
         model, atoms = cls(**parameters), arrays["components"]
         if atoms.dtype not in (np.float32, np.float64):
             raise ValueError("its dictionary must be float32 or float64")
@@ -166,7 +205,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         if model.lambda1 is not None:
             check_penalty("lambda1", model.lambda1)
         lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
-        model._encode(np.zeros((1, atoms.shape[1])), atoms, lambda1)  # checks the parameters
-        model.components_, model.lambda1_ = atoms, lambda1
+        fitted = _Fitted(atoms, lambda1, model.lambda2, model.positive_code, model.method)
+        fitted.encode(np.zeros((1, atoms.shape[1])), None)  # checks the parameters
+        model._fitted = fitted
         Features.from_document(document, atoms.shape[1]).publish(model)
         return model

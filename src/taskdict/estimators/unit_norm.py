@@ -57,7 +57,7 @@ class UnitNorm(OneToOneFeatureMixin, TransformerMixin, PersistentEstimator):
         self._check(X, reset=True)
         return self
 
-    def transform(self, X: Any) -> Any:
+    def transform(self, X: Any) -> sp.csr_array | NDArray[Any]:
         """Return the signals centred and of norm one; those that are constant become zero.
 
         Parameters

@@ -25,6 +25,7 @@ def run(seed: int, output: Path) -> None:
     from sklearn.datasets import load_digits
     from sklearn.linear_model import LogisticRegression
     from sklearn.model_selection import train_test_split
+    from sklearn.svm import SVC
 
     import taskdict as td
 
@@ -44,13 +45,15 @@ def run(seed: int, output: Path) -> None:
     settings: dict[str, Any] = {"n_components": 30, "lambda1": 0.15, "random_state": seed}
     unsupervised = td.DictionaryLearning(**settings).fit(train)
     codes = LogisticRegression(C=100.0, max_iter=1000).fit(unsupervised.transform(train), y_train)
-    show("(b) the same on sparse codes, unsupervised dictionary", codes.predict(unsupervised.transform(test)))
+    show("(b) the same on codes, 30 atoms learned without labels", codes.predict(unsupervised.transform(test)))
 
-    model = td.TaskDrivenClassifier(
-        **settings, multi_class="softmax", dictionary_init=unsupervised.components_, verbose=1
-    )
+    model = td.TaskDrivenClassifier(**settings, decision="linear", dictionary_init=unsupervised.components_)
     model.fit(train, y_train)
-    show("(c) dictionary and model tuned to the task together", model.predict(test))
+    show("(c) 30 atoms and model tuned to the task together", model.predict(test))
+
+    default = td.TaskDrivenClassifier(random_state=seed).fit(train, y_train)
+    show(f"(d) TaskDrivenClassifier() by default: {len(default.components_)} atoms", default.predict(test))
+    show("(e) for comparison, scikit-learn's SVC() on the pixels", SVC().fit(train, y_train).predict(test))
 
     shown = [mosaic(atoms, (8, 8), columns=10, zoom=5) for atoms in (unsupervised.components_, model.components_)]
     save_image(side_by_side(shown, gap=30), output)

@@ -11,9 +11,14 @@ from typing import Any, Protocol, TextIO, cast
 
 from taskdict._common.atomic_files import replace_text
 from taskdict.datasets import DataError
-from taskdict.experiments.record import Json, open_folder, write_record
+from taskdict.experiments.record import Json, is_small, open_folder, write_record
 from taskdict.experiments.runner import ReportSteps, Run, Runner
 from taskdict.experiments.settings import Settings
+
+SMALL = (
+    "A small version (`--quick`): fewer data, fewer batches, smaller models, fewer parameters to choose from. It shows "
+    "that all steps work. Its numbers are not those of the paper's experiment, so they are not shown beside them."
+)
 
 Measure = Callable[[list[Run]], list[Json]]  # returns the result of each run
 
@@ -111,7 +116,7 @@ class Command:
     description: str
     data: str
     output: str
-    quick: str = "a small version, a minute or two"
+    quick: str = "a small version, a minute or two, that shows the steps; its numbers are not the paper's experiment"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -232,7 +237,9 @@ class Worker:
 
 def show(experiment: Experiment, record: Json, folder: Path, *, data: str | None = None) -> None:
     """Print the table of an experiment, and write it and the figures to its folder."""
-    text = f"{experiment.report.describe(record)}\n\n{experiment.report.table(record)}\n".lstrip()
+    parts = [SMALL] if is_small(record) else []
+    parts += [experiment.report.describe(record), experiment.report.table(record)]
+    text = "\n\n".join(part for part in parts if part) + "\n"
     replace_text(folder / "table.md", text)
     figures = experiment.report.figures(record, folder, data)
     print(f"\n{text}\nall runs together took {record['seconds'] / 60:.1f} minutes")

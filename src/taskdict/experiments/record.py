@@ -56,6 +56,11 @@ def write_record(folder: Path, experiment: str, settings: Any, data: Json, **fou
     return record
 
 
+def is_small(record: Json) -> bool:
+    """Return whether a record is of the small version of an experiment, which is not compared with the paper."""
+    return bool(record["settings"].get("is_small", False))
+
+
 def write_json(path: Path, content: Json) -> None:
     """Write a JSON file with lists of numbers in one line; an existing one is replaced when the new one is complete."""
     text = json.dumps(content, indent=1, ensure_ascii=False)

@@ -93,6 +93,8 @@ class Settings(ABC):
     A field without an option cannot be set on the command line.
     """
 
+    is_small: bool = field(default=False, kw_only=True)  # whether these are those of the small version
+
     @abstractmethod
     def quick(self) -> Self:
         """Return a small version of the same experiment."""
@@ -132,7 +134,7 @@ class Settings(ABC):
                 (selected if option.selects else others)[each.name] = _value(each, option, options, flag)
         settings = cls.variant(**selected)
         if quick or settings.is_always_quick:
-            settings = settings.quick()
+            settings = replace(settings.quick(), is_small=True)
         settings = replace(settings, **others)
         settings.check(given)
         return settings

@@ -19,7 +19,7 @@ from sklearn.utils import check_random_state
 from taskdict._common.arrays import Floats
 from taskdict._common.pillow import pillow
 from taskdict._common.pixels import check_image, from_unit, to_unit
-from taskdict._common.validation import check_count, check_positive
+from taskdict._common.validation import check_count, check_deviation, check_positive
 from taskdict._native import diffuse_errors
 
 Pixels = NDArray[Any]
@@ -75,9 +75,9 @@ def ordered_dither(image: Any, size: int = 8) -> Pixels:
 
 
 def gaussian_noise(image: Any, sigma: float = 0.1, random_state: Any = None) -> Pixels:
-    """Return an image with Gaussian noise of standard deviation `sigma`, as a share of the range."""
-    rng = check_random_state(random_state)
-    return _apply(lambda values: values + check_positive("sigma", sigma) * rng.standard_normal(values.shape), image)
+    """Return an image with Gaussian noise of standard deviation `sigma`, as a share of the range, at most 1."""
+    sigma, rng = check_deviation("sigma", sigma), check_random_state(random_state)
+    return _apply(lambda values: values + sigma * rng.standard_normal(values.shape), image)
 
 
 def blur(image: Any, sigma: float = 1.5) -> Pixels:

@@ -12,7 +12,7 @@ from taskdict._coding.coded_map import CodedMap
 from taskdict._common.arrays import Floats
 from taskdict._common.pixels import from_unit, grey_dtype, with_channels
 from taskdict._common.threads import resolve_threads
-from taskdict._common.validation import check_count, check_positive
+from taskdict._common.validation import check_count, check_deviation
 from taskdict.estimators import DictionaryLearning
 from taskdict.images.cosines import cosine_waves, lowest_products, unit_atoms
 from taskdict.images.patches import map_patches
@@ -77,7 +77,7 @@ def denoise(
     >>> bool(np.square(denoised - clean).mean() < np.square(noisy - clean).mean() / 4)
     True
     """
-    sigma = check_positive("sigma", sigma)
+    sigma = check_deviation("sigma", sigma)
     patch_size, stride = check_count("patch_size", patch_size), check_count("stride", stride)
     if patch_size == 1:
         raise ValueError("patch_size must be at least 2: a patch of one pixel is its mean.")

@@ -120,6 +120,11 @@ class Stream(ABC):
         """Return whether `state` is surely that of a stream which gives the same signals in the same order."""
         return False
 
+    @property
+    def has_versions(self) -> bool:
+        """Whether it gives several versions of a sample."""
+        return False
+
     def hold_out(self, fraction: float) -> tuple[NDArray[Any], NDArray[Any]] | None:
         """Keep a fraction of the samples with targets from being given, and return them; 0 keeps none.
 

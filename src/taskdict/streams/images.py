@@ -111,6 +111,11 @@ class ImageStream(Stream):
         self._orders = [Order(len(group) * len(self.shifts), seed + k) for k, group in enumerate(self._groups)]
         self._fields = None
 
+    @property
+    def has_versions(self) -> bool:
+        """Whether it gives several versions of an image: shifted, or distorted."""
+        return len(self.shifts) > 1 or self.bend > 0
+
     def hold_out(self, fraction: float) -> tuple[Floats, NDArray[Any]] | None:
         """Hold out a fraction of the labelled images, with all their shifts; return them without augmentation."""
         if self.targets is None:

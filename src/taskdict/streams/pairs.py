@@ -6,10 +6,9 @@ return its position and go back to it. :class:`Source` is the protocol; to add a
 
 from __future__ import annotations
 
-import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Any, Protocol
+from typing import Any, NoReturn, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -67,11 +66,14 @@ class Source(Protocol):
         Samples with targets, None if unknown.
     validation : Batch or None
         Samples that are never given in batches.
+    has_versions : bool
+        Whether several versions of a sample are given.
     """
 
     n_features: int
     n_labelled: int | None
     validation: Batch | None
+    has_versions: bool
 
     def sample(self) -> Batch:
         """Return the samples to start from; the batches are not affected."""
@@ -125,6 +127,7 @@ class ArrayPairs:
         self, X: Any, y: Any, weights: Any, *, labels: bool, validation: float, use_unlabelled: bool, seed: int
     ) -> None:
         self.n_features = X.shape[1]
+        self.has_versions = False
         self._X, self._y, self._weights = X, y, weights
         known = y >= 0 if labels else np.ones(len(y), bool)
         if weights is not None:
@@ -183,7 +186,8 @@ class ArrayPairs:
 
     def reads_like(self, state: Any) -> bool:
         """Return whether `state` is surely that of a source with the same order."""
-        if not isinstance(state, dict) or state.get("kind") != "arrays":
+        known = isinstance(state, dict) and {"labelled", "unlabelled"} <= set(state)
+        if not known or state.get("kind") != "arrays":
             return False
         mine = self._unlabelled is None
         return self._labelled.reads_like(state["labelled"]) and mine == (state["unlabelled"] is None)
@@ -230,6 +234,7 @@ class StreamPairs:
     ) -> None:
         self._stream, self._encode, self._labels, self._weigh = stream, encode, labels, weigh
         self._use_unlabelled = use_unlabelled
+        self.has_versions = stream.has_versions
         if self.is_state(position) and stream.reads_like(position["begin"]):
             rewind(stream, position["begin"])
         self._begin = stream.state()
@@ -348,13 +353,12 @@ def _split(
     )
 
 
-def warn_unlabelled(count: int) -> None:
-    """Say that signals without targets are of no use."""
-    warnings.warn(
-        f"y has {count} unlabelled signals (-1), but mu is 0: they are not used. With mu > 0 the dictionary learns "
-        "from them too. If -1 is one of your classes, give it another label.",
-        UserWarning,
-        stacklevel=6,
+def refuse_unlabelled(count: int) -> NoReturn:
+    """Raise for signals without a label where nothing could be learned from them."""
+    raise ValueError(
+        f"y has {count} labels -1, which stand for unlabelled signals, but mu is 0: nothing would be learned from "
+        "them. Set mu > 0 to learn the dictionary from them too, or leave them out: X[y != -1], y[y != -1]. If -1 is "
+        "one of your classes, give it another label, as np.unique(y, return_inverse=True)[1] does."
     )
 
 

@@ -26,8 +26,9 @@ from taskdict._common.validation import (
     optional,
 )
 from taskdict._files.checkpoint import Peek, check_checkpoint, peek
+from taskdict._learning.convex import ridge
 from taskdict._learning.scaling import size_of
-from taskdict._learning.start import principal_directions, ridge, start_transform
+from taskdict._learning.start import principal_directions, start_transform
 from taskdict._learning.task_settings import default_components
 from taskdict.estimators.compressed_sensing.learned import (
     SIGNALS_PER_BLOCK,
@@ -317,12 +318,14 @@ def _regressor_parameters(estimator: Any, settings: SensingSettings, Z: Floats |
         "lambda2": settings.lambda2,
         "nu": settings.nu,
         "nu2": settings.nu2,
+        "decision": "linear",
         "n_measurements": None if Z is None else settings.n_measurements,
         "transform_init": "pca" if Z is None else Z,
         "fit_intercept": False,
         "batch_size": settings.batch_size,
         "max_iter": settings.max_iter,
         "learning_rate": rate,
+        "early_stopping": False,
         "random_state": None if estimator.random_state is None else seed,
         "n_threads": estimator.n_threads,
         "verbose": estimator.verbose,

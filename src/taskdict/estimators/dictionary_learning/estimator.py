@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict._coding.encode import mean_objective, sparse_encode
+from taskdict._common.deprecation import DEPRECATED
 from taskdict._common.exclusive import exclusive
 from taskdict._common.progress import Callback
 from taskdict._common.threads import resolve_threads
@@ -80,6 +81,8 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         :func:`taskdict.load`.
     sparse_output : bool, default=True
         Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
+    callback : callable
+        The earlier name of `callbacks`, until taskdict 0.4.
 
     Attributes
     ----------
@@ -134,6 +137,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         callbacks: Callback | list[Callback] | None = None,
         warm_start: bool = False,
         sparse_output: bool = True,
+        callback: Callback | list[Callback] | str | None = DEPRECATED,
     ) -> None:
         self.n_components = n_components
         self.lambda1 = lambda1
@@ -150,6 +154,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.sparse_output = sparse_output
+        self.callback = callback
 
     @exclusive
     def fit(self, X: Any, y: Any = None) -> Self:
@@ -222,17 +227,17 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         -------
         float
         """
-        X = check_used(self, X)
-        lambda1 = self.lambda1_ if self.lambda1 is None else self.lambda1
-        return -mean_objective(X, self.components_, self._codes(X), lambda1=lambda1, lambda2=self.lambda2)
+        X, problem = check_used(self, X), self._online().problem
+        return -mean_objective(X, self.components_, self._codes(X), lambda1=problem.lambda1, lambda2=problem.lambda2)
 
     def _codes(self, X: Any) -> sp.csr_array:
+        problem = self._online().problem
         return sparse_encode(
             X,
             self.components_,
-            lambda1=self.lambda1_ if self.lambda1 is None else self.lambda1,
-            lambda2=self.lambda2,
-            positive=self.positive_code,
+            lambda1=problem.lambda1,
+            lambda2=problem.lambda2,
+            positive=problem.positive_code,
             n_threads=self.n_threads,
         )
 
@@ -295,7 +300,16 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         arrays, numbers = self._online().state.to_file()
         history = {f"history {name}": np.array(values, np.float64) for name, values in self.history_.items()}
-        as_fitted = {} if self.n_components is None else {"n_components": len(self.components_)}
+        problem = self._online().problem
+        as_fitted = {
+            "lambda2": problem.lambda2,
+            "positive_code": problem.positive_code,
+            "positive_dictionary": problem.constraint.positive,
+        }
+        if self.n_components is not None:
+            as_fitted["n_components"] = len(self.components_)
+        if self.lambda1 is not None:
+            as_fitted["lambda1"] = problem.lambda1
         return model_file(self, {**arrays, **history}, {**numbers, "lambda1": self.lambda1_}, as_fitted)
 
     @classmethod

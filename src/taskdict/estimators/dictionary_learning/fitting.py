@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from taskdict._common.arrays import Floats
+from taskdict._common.deprecation import renamed
 from taskdict._common.progress import Reporter
 from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import (
@@ -85,7 +86,8 @@ class DictionarySettings:
 
 def fit_dictionary(estimator: Any, settings: DictionarySettings, X: Any) -> None:
     """Learn from signals until `max_iter` or `tol`, or resume an earlier fit."""
-    reporter = Reporter(estimator, settings.max_iter, estimator.callbacks, estimator.verbose)
+    callbacks = renamed(estimator, "callback", "callbacks", removed_in="0.4")
+    reporter = Reporter(estimator, settings.max_iter, callbacks, estimator.verbose)
     learner: OnlineLearner | None = vars(estimator).get("_learner") if settings.warm_start else None
     stream, features = _open(estimator, settings, X, reset=learner is None)
     batch_size = settings.batch_size if stream.n_signals is None else min(settings.batch_size, stream.n_signals)

@@ -88,6 +88,17 @@ class TaskAttributesMixin(CodesMixin):
         return self._task().training.nu
 
     @property
+    def decision_(self) -> str:
+        """The model that was used."""
+        return self._task().training.decision
+
+    @property
+    def held_out_scores_(self) -> dict[str, float] | None:
+        """Scores on held-out samples of the model and of two baselines, None if no samples were held out."""
+        comparison = self._task().training.comparison
+        return None if comparison is None else comparison.scores
+
+    @property
     def n_iter_(self) -> int:
         """Number of batches."""
         return len(self._task().training.steps)

@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from taskdict._common.arrays import Floats
 from taskdict._learning.committee import Select
-from taskdict.losses import NAMED, CodeLoss, Loss, SoftmaxLoss, SquaredLoss
+from taskdict.losses import NAMED, CodeLoss, LogisticLoss, Loss, SoftmaxLoss, SquaredLoss, is_log_likelihood
 
 
 class ClassCoding(ABC):
@@ -32,9 +32,23 @@ class ClassCoding(ABC):
     def decision(self, scores: Floats) -> Floats:
         """Return one number per class, or one for two classes, from scores of shape (n_samples, all outputs)."""
 
+    def predict(self, scores: Floats) -> NDArray[np.intp]:
+        """Return the number of the class of each sample."""
+        decision = self.decision(scores)
+        return (decision > 0).astype(np.intp) if decision.ndim == 1 else decision.argmax(axis=1)
+
     def probabilities(self, scores: Floats) -> Floats:
         """Return probabilities of the classes, of shape (n_samples, n_classes)."""
         return _normalised(_sigmoid(self.decision(scores)))
+
+    def log_probabilities(self, scores: Floats) -> Floats:
+        """Return the logarithms of the probabilities, −∞ for those that are zero."""
+        return _logarithms(self.probabilities(scores), np.full((len(scores), self.n_classes), -np.inf, scores.dtype))
+
+    @property
+    def has_probabilities(self) -> bool:
+        """Whether scores give probabilities of the classes."""
+        return is_log_likelihood(self.loss)
 
     @property
     def batch_factor(self) -> float:
@@ -56,8 +70,12 @@ class Binary(ClassCoding):
 
     def probabilities(self, scores: Floats) -> Floats:
         """Return the logistic function of the scores."""
-        second = _sigmoid(scores[:, 0])
-        return np.stack([1 - second, second], axis=1)
+        return np.stack([_sigmoid(-scores[:, 0]), _sigmoid(scores[:, 0])], axis=1)
+
+    def log_probabilities(self, scores: Floats) -> Floats:
+        """Return −log(1 + exp(±s)), which is finite for all scores."""
+        exact = -np.stack([np.logaddexp(0, scores[:, 0]), np.logaddexp(0, -scores[:, 0])], axis=1)
+        return _logarithms(self.probabilities(scores), exact)
 
 
 class OneVsRest(ClassCoding):
@@ -144,6 +162,12 @@ class Softmax(ClassCoding):
         """Return the softmax."""
         return _normalised(np.exp(scores - scores.max(axis=1, keepdims=True)))
 
+    def log_probabilities(self, scores: Floats) -> Floats:
+        """Return the logarithm of the softmax, which is finite for all scores."""
+        shifted = scores - scores.max(axis=1, keepdims=True)
+        exact = shifted - np.log(np.exp(shifted).sum(axis=1, keepdims=True))
+        return _logarithms(self.probabilities(scores), exact)
+
 
 class OneHot(ClassCoding):
     """One model: regression on the indicator vectors of the classes."""
@@ -171,7 +195,9 @@ def class_coding(multi_class: str, loss: str | Loss | CodeLoss, n_classes: int) 
     function = NAMED[loss] if isinstance(loss, str) else loss
     if n_classes == 2:
         return Binary(2, function)
-    return (OneVsRest if multi_class == "ovr" else OneVsOne)(n_classes, function)
+    if multi_class == "auto" and isinstance(function, LogisticLoss):
+        return Softmax(n_classes)  # whose loss is the same for two classes
+    return (OneVsOne if multi_class == "ovo" else OneVsRest)(n_classes, function)
 
 
 def _signs(positive: Any) -> Floats:
@@ -182,6 +208,13 @@ def _sigmoid(scores: Floats) -> Floats:
     small = np.exp(-np.abs(scores))
     probabilities: Floats = np.where(scores > 0, 1, small) / (1 + small)
     return probabilities
+
+
+def _logarithms(probabilities: Floats, exact: Floats) -> Floats:
+    """Return the logarithms of probabilities, or exact values where probabilities underflow."""
+    tiny = np.finfo(probabilities.dtype).tiny
+    logarithms: Floats = np.where(probabilities < tiny, exact, np.log(np.maximum(probabilities, tiny)))
+    return logarithms
 
 
 def _normalised(shares: Floats) -> Floats:

@@ -15,16 +15,17 @@ from taskdict._files.persistent import PersistentEstimator
 from taskdict._files.registry import register
 from taskdict.constraints import ConstraintSet
 from taskdict.estimators.task_driven.attributes import TaskAttributesMixin
+from taskdict.estimators.task_driven.class_coding import class_coding
 from taskdict.estimators.task_driven.fitting import Data, fit_task, partial_fit_task
 from taskdict.estimators.task_driven.labels import different_labels
 from taskdict.estimators.task_driven.targets import ClassTargets
-from taskdict.losses import NAMED, is_log_likelihood
+from taskdict.losses import NAMED
 
 
 def _has_probabilities(model: Any) -> bool:
+    """Return whether the parameters of a classifier give probabilities, whatever the classes will be."""
     loss = NAMED.get(model.loss) if isinstance(model.loss, str) else model.loss
-    likelihood = loss is not None and is_log_likelihood(loss)
-    if model.multi_class == "softmax" or (likelihood and model.multi_class in ("ovr", "ovo")):
+    if loss is not None and class_coding(model.multi_class, loss, 3).has_probabilities:
         return True
     raise AttributeError(
         f"predict_proba needs the logistic loss or multi_class='softmax', got loss={model.loss!r} and "
@@ -41,34 +42,43 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     signals are learned together: they minimise (1 − μ) times the average loss, plus the penalties, by projected
     stochastic gradient through the exact codes (Algorithm 1 of the paper).
 
-    Signals of label −1 are unlabelled, unless the labels are −1 and 1. With `mu` above 0 the dictionary learns from
-    them too.
+    With the defaults, penalties, model and length of the training are chosen by the data, and `held_out_scores_` says
+    what the training has gained.
+
+    With `mu` above 0, signals of label −1 are unlabelled, and the dictionary learns from them too.
 
     Parameters
     ----------
-    n_components : int, sequence of int, or None, default=100
+    n_components : int, sequence of int, or None, default=None
         Number of atoms. A sequence makes several dictionaries: each encodes the signal by itself, and the model gets
-        their codes side by side. None is as many as features, at most 256 and at most as many as samples.
+        their codes side by side. None is one for 15 signals, at least 100 and at most 256, but not more than half as
+        many as signals, nor four times as many as features; where some signals have no label, it is that number or the
+        one for the labelled signals.
     lambda1 : float or None, default=None
         Weight of the ℓ1 norm of the codes. It goes with the size of the signals; for signals of norm one, 0.05 to 0.25
-        is usual. None is 0.15 times the root mean square norm of the signals.
-    lambda2 : float, default=0.0
-        Weight of the squared ℓ2 norm of the codes.
+        is usual. None chooses 0.1 or 0.05 times the root mean square distance of the signals from their mean.
+    lambda2 : float, default=0.05
+        Weight of the squared ℓ2 norm of the codes. It makes them smoother functions of the signal.
     nu : float or None, default=None
-        Weight of the squared norm of W. None is 0.1 (1 − μ)/n_samples for signals of norm one; for others it goes with
-        the scores, so that the scale of the signals does not matter.
+        Weight of the squared norm of W. If None, it is chosen where `lambda1` or `decision` is, and is otherwise
+        0.1 (1 − μ)/n_samples for signals of norm one; for others it goes with the scores, so that the scale of the
+        signals does not matter.
     loss : {"logistic", "squared"} or a loss, default="logistic"
         Loss of a binary model with targets y = ±1 and scores s: log(1 + exp(−y s)), ½(y − s)², or an object as in
         :mod:`taskdict.losses`.
-    multi_class : {"ovr", "ovo", "softmax", "onehot"}, default="ovr"
+    multi_class : {"auto", "ovr", "ovo", "softmax", "onehot"}, default="auto"
         With more than two classes: "ovr" learns a model with its own dictionary for each class against the rest, "ovo"
         one for each pair of classes. "softmax" learns one model by multinomial logistic regression, "onehot" one by
-        least squares on the indicator vectors; these two have their own loss.
+        least squares on the indicator vectors; these two have their own loss. "auto" is "softmax" for the logistic
+        loss, else "ovr".
     class_weight : dict, "balanced" or None, default=None
         Weights of the classes; "balanced" makes them inversely proportional to how frequent they are.
-    decision : {"linear", "bilinear"}, default="linear"
-        The scores of a signal x with code α: Wα + b, or xᵀWα + b, where W has an entry for each pair of atom and
-        feature. A bilinear model gives x and −x the same score unless `positive_code`.
+    decision : {"auto", "linear", "split", "joint", "bilinear"}, default="auto"
+        The scores of a signal x with code α. "linear" is Wα + b. The code of −x is −α, so such a model cannot say that
+        x and −x are alike; for signals of either sign, "split" is W(α⁺, α⁻) + b on the positive and negative parts of
+        the codes, at about the same cost. "joint" is W(α⁺, α⁻, x) + b, which contains the linear model on the signals.
+        "bilinear" is xᵀWα + b, where W has an entry for each pair of atom and feature; it gives x and −x the same
+        score unless `positive_code`. "auto" chooses "split" or "joint".
     mu : float or sequence of float, default=0.0
         Weight μ of the unsupervised objective; the loss of the task has the weight 1 − μ. A sequence such as
         ``(1.0, 0.9, 0.8)`` is a continuation: `max_iter` batches for each value, from the result of the one before. The
@@ -94,9 +104,9 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
         Whether to learn an intercept b, which is not penalised.
     batch_size : int, default=200
         Samples per batch.
-    max_iter : int, default=1000
-        Number T of batches.
-    learning_rate : "auto", float, "adaptive" or ("adaptive", float), default="auto"
+    max_iter : int or None, default=None
+        Number T of batches. None is twelve passes over the samples, at least 60 batches and at most 1000.
+    learning_rate : "auto", float, "adaptive" or ("adaptive", float), default="adaptive"
         The ρ in the step ρ min(1, T/(10 t)) at time t, for signals and targets of size one. "auto" is the paper's
         search: it tries several on a sample and compares them on held-out samples. "adaptive" needs no search: it is
         RMSprop with one second moment per atom, clipped and decayed like a cosine. A number with it is its first pace.
@@ -106,11 +116,14 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     dictionary_init : "classes", array of shape (n_components, n_features) or None, default=None
         Atoms to start from. None learns them without labels, once for all models. "classes" learns them for each model,
         as many from the signals of each of its targets; for "ovr" half of them from the class and half from the rest.
-    early_stopping : bool, default=False
+    early_stopping : bool or "auto", default="auto"
         Whether to check the loss on a validation part 50 times, keep the best weights, and stop when there is no gain
-        for `n_iter_no_change` checks.
+        for `n_iter_no_change` checks. "auto" does so from 5,000 samples on, if `max_iter` is None. With fewer samples
+        it makes a trial first: the same training on four fifths of the samples, compared on the others. If that makes
+        the loss on them clearly larger, the dictionary is left as it was learned without targets.
     validation_fraction : float, default=0.1
-        Size of the validation part, if there is one. With several values of `mu`, 0 gives the model of the last value.
+        Size of the validation part, if there is one; with "auto" it has at most 2,000 samples, and 0 leaves out the
+        trial too. With several values of `mu`, 0 gives the model of the last value.
     n_iter_no_change : int, default=10
         See `early_stopping`.
     checkpoint : path or None, default=None
@@ -123,7 +136,7 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use. It does not change the result.
     verbose : int, default=0
-        With 1 or more, a line on standard error shows the progress of `fit`.
+        With 1 or more, a line on standard error shows the progress of `fit`, and one at its end `held_out_scores_`.
     callbacks : callable, list of callables or None, default=None
         Called with a :class:`taskdict.Progress` after each batch of `fit`, which ends if one returns True.
     warm_start : bool, default=False
@@ -137,14 +150,24 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     components_ : array of shape (n_atoms, n_features)
         The atoms; n_features is n_measurements if Z is learned. Those of several dictionaries or models follow each
         other, as their codes do in `transform`. Atoms of a view are zero on other features.
-    coef_ : array of shape (n_outputs, n_components), or (n_outputs, n_components, n_features) if bilinear
+    coef_ : array of shape (n_outputs, n_components), or a larger one
         W; with one model per class or per pair, a row for each, which meets the codes on its own dictionary.
+        If split, there are 2 * n_components columns: those of α⁺, then those of α⁻. If joint, those of the features
+        follow. If bilinear, the shape is (n_outputs, n_components, n_features).
     intercept_ : array of shape (n_outputs,)
         b.
     transform_ : array of shape (n_measurements, n_features) or None
         Z; with several models, one for each.
     lambda1_, nu_ : float
         The penalties that were used.
+    decision_ : str
+        The model that was used.
+    held_out_scores_ : dict or None
+        Accuracy on held-out samples, after a fit that had some: "task_driven" is this model, "linear" a linear model on
+        the signals, "unsupervised" the model on the codes of the dictionary that was learned without targets, where the
+        training starts. The samples are those of the validation part, or of the trial (see `early_stopping`), in which
+        all three learned from four fifths of the samples. If a baseline is better by more than a standard error, or
+        the training was left out, there is a :class:`taskdict.BaselineWarning`.
     learning_rate_ : float or array
         The ρ that was used.
     n_iter_ : int
@@ -173,15 +196,15 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
 
     def __init__(
         self,
-        n_components: Any = 100,
+        n_components: Any = None,
         *,
         lambda1: float | None = None,
-        lambda2: float = 0.0,
+        lambda2: float = 0.05,
         nu: float | None = None,
         loss: Any = "logistic",
-        multi_class: str = "ovr",
+        multi_class: str = "auto",
         class_weight: Any = None,
-        decision: str = "linear",
+        decision: str = "auto",
         mu: Any = 0.0,
         n_measurements: int | None = None,
         transform_init: Any = "pca",
@@ -193,11 +216,11 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
         transform_set: ConstraintSet | None = None,
         fit_intercept: bool = True,
         batch_size: int = 200,
-        max_iter: int = 1000,
-        learning_rate: Any = "auto",
+        max_iter: int | None = None,
+        learning_rate: Any = "adaptive",
         average: bool = True,
         dictionary_init: ArrayLike | str | None = None,
-        early_stopping: bool = False,
+        early_stopping: bool | str = "auto",
         validation_fraction: float = 0.1,
         n_iter_no_change: int = 10,
         checkpoint: str | os.PathLike[str] | None = None,
@@ -339,6 +362,21 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
             Of the logistic model; for "ovr" and "ovo" normalised to sum to one.
         """
         return self._targets().coding.probabilities(self._scores(X))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Return logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array or sparse array of shape (n_samples, n_features)
+            Signals.
+
+        Returns
+        -------
+        array of shape (n_samples, n_classes)
+        """
+        return self._targets().coding.log_probabilities(self._scores(X))
 
     def predict(self, X: Any) -> NDArray[Any]:
         """Return labels.

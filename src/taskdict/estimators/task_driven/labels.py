@@ -30,7 +30,7 @@ def one_label_each(y: Any, n: int, things: str, name: str = "y") -> NDArray[Any]
     if len(y) != n:
         raise ValueError(f"{name} has {len(y)} entries, but there are {n} {things}.")
     labels: NDArray[Any] = column_or_1d(y, warn=True)
-    check_classification_targets(labels)
+    check_classification_targets(labels[~unlabelled(labels)] if labels.dtype.kind == "O" else labels)
     return labels
 
 
@@ -56,10 +56,13 @@ def class_numbers(y: Any, classes: NDArray[Any], weights: NDArray[Any] | None = 
     numeric = y.dtype.kind in "iufb"
     if numeric != (classes.dtype.kind in "iufb"):
         raise ValueError(f"y has labels of dtype {y.dtype}, but the classes are {classes.tolist()}.")
+    none = (y == -1) if numeric and y.dtype.kind != "u" else np.zeros(len(y), bool)
+    if y.dtype.kind == "O":
+        none = unlabelled(y)
+        y = np.where(none, classes[0], y)
     numbers = np.searchsorted(classes, y)
     numbers[numbers == len(classes)] = 0
-    known = classes[numbers] == y
-    none = (y == -1) if numeric and y.dtype.kind != "u" else np.zeros(len(y), bool)
+    known = (classes[numbers] == y) & ~(none if y.dtype.kind == "O" else np.zeros(len(y), bool))
     if weights is not None:  # samples that do not count may have any label
         none = none | (weights == 0)
     if not (known | none).all():

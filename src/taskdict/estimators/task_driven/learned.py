@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +12,7 @@ import scipy.sparse as sp
 from taskdict._coding.coded_batch import Coding, Part
 from taskdict._coding.encode import sparse_encode
 from taskdict._common.arrays import SIGNALS_AT_ONCE, Floats
-from taskdict._common.threads import in_parallel
+from taskdict._common.threads import in_parallel, one_blas_thread
 from taskdict._files import storage
 from taskdict._learning.models import Model
 from taskdict._learning.objective import Objective, Weights
@@ -87,11 +87,13 @@ class LearnedTask:
         blocks = []
         for start, block in _blocks(X):
 
+            @np.errstate(over="ignore", invalid="ignore")  # noticed below
             def scores(k: int, block: Floats = block) -> Floats:
                 return objective.scores(_cast(learned[k], block.dtype), block, max(1, n_threads // len(learned)))
 
             try:
-                blocks.append(np.concatenate(in_parallel(scores, range(len(learned)), n_threads), axis=1))
+                with one_blas_thread():
+                    blocks.append(np.concatenate(in_parallel(scores, range(len(learned)), n_threads), axis=1))
             except BadSignalError:
                 row = start + int(np.flatnonzero(~np.isfinite(block).all(axis=1))[0])
                 raise ValueError(
@@ -145,7 +147,8 @@ class LearnedTask:
         if settings.n_components is None and n_atoms % settings.n_dictionaries:
             raise ValueError("its arrays do not fit each other")
         targets = kind.from_file(arrays, document, settings)
-        return cls.of(settings, targets, Training.from_file(arrays, document, settings.model, n_atoms))
+        training = Training.from_file(arrays, document, settings.decision, n_atoms)
+        return cls.of(replace(settings, decision=training.decision), targets, training)
 
 
 def _blocks(X: Any) -> Iterator[tuple[int, Floats]]:

@@ -6,6 +6,7 @@ open the source of batches of a fit, in which targets are numbers: those of the 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, Protocol, Self
 
@@ -13,17 +14,19 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from taskdict._common.arrays import Floats
-from taskdict._common.validation import check_targets
+from taskdict._common.validation import check_targets, unlabelled
 from taskdict._files import storage
 from taskdict._learning.committee import Select
+from taskdict._learning.models import CONSTANT
 from taskdict._learning.scaling import size_of
 from taskdict._learning.task_settings import TaskSettings
 from taskdict.estimators.task_driven.class_coding import ClassCoding, class_coding
 from taskdict.estimators.task_driven.labels import class_numbers, class_weigher, find_classes, one_label_each
-from taskdict.losses import NAMED, CodeLoss, Loss, is_quadratic
+from taskdict.losses import NAMED, CodeLoss, Loss, SoftmaxLoss, SquaredLoss, is_quadratic
 from taskdict.streams import Stream
-from taskdict.streams.pairs import ArrayPairs, Source, StreamPairs, check_weights, warn_unlabelled
+from taskdict.streams.pairs import ArrayPairs, Source, StreamPairs, check_weights, refuse_unlabelled
 
+LEAST_VALIDATION = 20  # samples in a validation part that nobody has asked for
 MAX_LABEL_CHARACTERS = 2**24  # in a file, if all labels were as long as the longest: so NumPy stores them
 
 
@@ -37,7 +40,7 @@ class Request:
     X: Any
     y: Any
     sample_weight: Any
-    validation: float
+    validation: Callable[[int | None], float]  # the fraction to keep, of so many samples with targets
     seed: int
     position: Any = None
     classes: ArrayLike | None = None  # all labels, for a classifier
@@ -72,8 +75,21 @@ class Targets(Protocol):
     def open(self, request: Request) -> tuple[Source, Self]:
         """Return a source of batches, and these targets with the classes or columns that were found."""
 
-    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
-        """Return the size of the targets, and their offset."""
+    @property
+    def linear_task(self) -> tuple[Loss, int]:
+        """The loss and the number of outputs of a linear model, where the task is more than one model of scores."""
+
+    def numbers(self, y: Any) -> Floats:
+        """Return the targets of a batch as columns of numbers, for least squares."""
+
+    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return the error of each sample; one minus their mean is the score of the estimator."""
+
+    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return the same for the scores of a linear model on the signals."""
+
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return the size of the targets and their offset, for each output or one for all."""
 
     def to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         """Return the targets for a model file."""
@@ -112,9 +128,29 @@ class ClassTargets:
         """How many samples a batch needs for each that a model learns from."""
         return self.coding.batch_factor
 
-    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
+    @property
+    def linear_task(self) -> tuple[Loss, int]:
+        """Multinomial logistic regression."""
+        assert self.classes is not None
+        return SoftmaxLoss(), len(self.classes)
+
+    def numbers(self, y: Any) -> Floats:
+        """Return the indicators of the classes."""
+        assert self.classes is not None
+        indicators: Floats = (y[:, None] == np.arange(len(self.classes))).astype(np.float64)
+        return indicators
+
+    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return 1 for each sample that gets a wrong class."""
+        return np.asarray(self.coding.predict(scores) != y, np.float64)
+
+    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return 1 for each sample that gets a wrong class."""
+        return np.asarray(scores.argmax(axis=1) != y, np.float64)
+
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return no change: targets are numbers of classes."""
-        return 1.0, (0.0,)
+        return (1.0,), (0.0,)
 
     def like(self, other: ClassTargets) -> ClassTargets:
         """Return these targets with the classes of an earlier fit."""
@@ -133,14 +169,26 @@ class ClassTargets:
             X,
             lambda labels: class_numbers(labels, classes),
             labels=True,
-            validation=request.validation,
+            validation=self._validation(request),
             use_unlabelled=use_unlabelled,
             weigh=class_weigher(settings.class_weight, classes),
             position=request.position,
         )
         if source.n_unlabelled > 0 and not use_unlabelled:
-            warn_unlabelled(source.n_unlabelled)
+            refuse_unlabelled(source.n_unlabelled)
         return source, ClassTargets(settings, classes)
+
+    def _validation(self, request: Request) -> float:
+        """Return the fraction of a stream to keep for validation.
+
+        Where there are several versions of each sample, a trial would compare on versions of what it has learned from:
+        there is a validation part even of few samples.
+        """
+        if not request.X.has_versions:
+            return request.validation(request.X.n_signals)
+        fraction = request.validation(None)
+        few = fraction * int((~unlabelled(request.X.targets)).sum()) < LEAST_VALIDATION
+        return 0.0 if few and self.settings.early_stopping is None and len(self.settings.mu) == 1 else fraction
 
     def _open_array(self, request: Request) -> tuple[Source, ClassTargets]:
         X, settings = request.X, self.settings
@@ -156,7 +204,7 @@ class ClassTargets:
         use_unlabelled = max(settings.mu) > 0
         n_unlabelled = int(((numbers < 0) & counted).sum())
         if n_unlabelled > 0 and not use_unlabelled:
-            warn_unlabelled(n_unlabelled)
+            refuse_unlabelled(n_unlabelled)
         weigh = class_weigher(settings.class_weight, classes)
         if weigh is not None:
             weights = np.where(numbers >= 0, weigh(numbers), 1) * (1 if weights is None else weights)
@@ -165,7 +213,7 @@ class ClassTargets:
             numbers,
             weights,
             labels=True,
-            validation=request.validation,
+            validation=request.validation(int(((numbers >= 0) & counted).sum())),
             use_unlabelled=use_unlabelled,
             seed=request.seed,
         )
@@ -233,12 +281,49 @@ class ColumnTargets:
         """The model learns from all samples."""
         return 1.0
 
-    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[float, tuple[float, ...]]:
-        """Return the size of the targets around their mean, and that mean; no change unless the loss is quadratic."""
+    @property
+    def linear_task(self) -> tuple[Loss, int]:
+        """Ridge regression."""
+        return SquaredLoss(), self.n_outputs
+
+    def numbers(self, y: Any) -> Floats:
+        """Return the columns as they are."""
+        columns: Floats = y
+        return columns
+
+    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return squared errors relative to the variance of each column, averaged over the columns."""
+        y, off = np.asarray(y, np.float64), np.square(np.asarray(y, np.float64) - np.asarray(scores, np.float64))
+        mean = y.mean(axis=0)
+        spread = np.square(y - mean).mean(axis=0)
+        rounding = np.square(CONSTANT * np.finfo(scores.dtype).eps * np.abs(mean))
+        constant = spread <= rounding  # then a prediction is right or wrong
+        relative = np.where(constant, off > rounding, off / np.where(constant, 1, spread))
+        errors: NDArray[np.float64] = relative.mean(axis=1)
+        return errors
+
+    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+        """Return the same errors."""
+        return self.errors(y, scores)
+
+    def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
+        """Return units in which targets are of size one; no change unless the loss is quadratic.
+
+        With an intercept each column has a mean and a size of its own, so that all columns count as much. Without one
+        the columns have a common size.
+        """
+        n_columns = y.shape[1]
         if not is_quadratic(self.loss):
-            return 1.0, (0.0,) * y.shape[1]
-        offset = y.mean(axis=0, dtype=np.float64) if fit_intercept else np.zeros(y.shape[1])
-        return size_of(y - offset) or 1.0, tuple(float(number) for number in offset)
+            return (1.0,), (0.0,) * n_columns
+        if not fit_intercept:
+            return (size_of(y) or 1.0,), (0.0,) * n_columns
+        wide = y.astype(np.float64)
+        offset = wide.mean(axis=0)
+        offset += (wide - offset).mean(axis=0)  # without the rounding of a large mean
+        sizes = np.array([size_of(column[:, None]) for column in (wide - offset).T])
+        changes = sizes > CONSTANT * np.finfo(y.dtype).eps * np.abs(offset)
+        sizes = np.where(changes, sizes * np.sqrt(max(1, changes.sum())), 1.0)
+        return tuple(sizes.tolist()), tuple(offset.tolist())
 
     def like(self, other: ColumnTargets) -> ColumnTargets:
         """Return these targets with the columns of an earlier fit."""
@@ -253,7 +338,7 @@ class ColumnTargets:
                 X,
                 columns.read,
                 labels=False,
-                validation=request.validation,
+                validation=request.validation(X.n_signals),
                 use_unlabelled=False,
                 position=request.position,
             )
@@ -267,7 +352,7 @@ class ColumnTargets:
             targets,
             weights,
             labels=False,
-            validation=request.validation,
+            validation=request.validation(len(targets) if weights is None else int((weights > 0).sum())),
             use_unlabelled=False,
             seed=request.seed,
         )

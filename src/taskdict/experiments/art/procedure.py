@@ -142,7 +142,10 @@ def classifier(settings: Json, n_threads: int) -> Any:
         return TaskDrivenClassifier(
             settings["size"],
             lambda1=settings["lambda1"],
+            lambda2=0.0,
             nu=0.0,
+            decision="linear",
+            early_stopping=False,
             batch_size=BATCH_SIZE,
             max_iter=math.ceil(n / BATCH_SIZE),
             learning_rate="adaptive",

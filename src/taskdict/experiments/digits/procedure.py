@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
@@ -153,12 +154,14 @@ def supervised(
         lambda1=settings["lambda1"],
         lambda2=settings["lambda2"],
         multi_class=settings["multi_class"],
+        decision="linear",
         nu=settings["nu"],
         batch_size=settings["batch_size"],
         max_iter=settings["iterations"],
         learning_rate=settings["learning_rate"],
         average=settings["average"],
         dictionary_init="classes",
+        early_stopping=False,
         checkpoint=str(task.checkpoint),
         random_state=settings["seed"],
         n_threads=task.n_threads,
@@ -246,5 +249,5 @@ def loss(scores: NDArray[Any], labels: NDArray[Any]) -> float:
 
 def nonzeros(model: ImageClassifier, images: NDArray[Any], p: int) -> float:
     """Return the number of nonzero coefficients of a code, on average over digits and dictionaries."""
-    codes = model.transform(images)
+    codes = sp.csr_array(model.transform(images))
     return round(float(codes.nnz / len(images) / (codes.shape[1] // p)), 2)

@@ -11,7 +11,7 @@ from taskdict._files.registry import load
 from taskdict.experiments.digits import PAPER_ERRORS
 from taskdict.experiments.figures import mosaic, most_used, save_image
 from taskdict.experiments.markdown import mean_and_range, number, row, rule
-from taskdict.experiments.record import Json
+from taskdict.experiments.record import Json, is_small
 from taskdict.experiments.runner import RunError
 
 ATOMS_SHOWN = 30  # of each class
@@ -37,7 +37,7 @@ def describe(record: Json) -> str:
 def table(record: Json) -> str:
     """Return the errors for each size: of the paper, and ours, averaged over the seeds, with their range."""
     sizes = record["settings"]["sizes"]
-    paper = PAPER_ERRORS.get(record["data"]["name"], {})
+    paper = {} if is_small(record) else PAPER_ERRORS.get(record["data"]["name"], {})
     lines = [
         row(["test error in percent", *(f"p = {p}" for p in sizes)]),
         rule(1 + len(sizes)),

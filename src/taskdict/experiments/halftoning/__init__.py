@@ -98,7 +98,7 @@ EXPERIMENT = Experiment(
         description="Inverse halftoning, as in Section 5.3 of the paper (Table 2).",
         data="kodak/, classic12/ and halftones/ (default: TASKDICT_DATA, then a cache)",
         output="the record, the model and images (default: taskdict-halftoning-RECIPE here)",
-        quick="a small version",
+        quick="a small version that shows the steps; its numbers are not the paper's experiment",
     ),
     settings=HalftoningSettings,
 )

@@ -25,6 +25,9 @@ RECIPES: dict[str, Json] = {
 }
 
 
+NOT_OF_A_RUN = ("labels", "draws", "recipe", "is_small")
+
+
 def load(settings: SemiSupervisedSettings, data: str | None) -> datasets.Digits:
     """Load the digits."""
     return datasets.LOADERS[settings.data_set](data)
@@ -32,7 +35,7 @@ def load(settings: SemiSupervisedSettings, data: str | None) -> datasets.Digits:
 
 def find(settings: SemiSupervisedSettings, digits: datasets.Digits, measure: Measure) -> Json:
     """Learn from each number of labels with each draw of them."""
-    common = {key: value for key, value in asdict(settings).items() if key not in ("labels", "draws", "recipe")}
+    common = {key: value for key, value in asdict(settings).items() if key not in NOT_OF_A_RUN}
     common |= RECIPES[settings.recipe] | {"n_directions": n_directions(settings.recipe, digits)}
     runs = [
         Run(f"labels{n}-draw{draw}", {**common, "labels": n, "draw": draw})
@@ -75,7 +78,10 @@ def work(task: Task) -> Json:
     classifier = TaskDrivenClassifier(
         settings["size"],
         lambda1=settings["lambda1"],
+        lambda2=0.0,
         nu=settings["nu"],
+        multi_class="ovr",
+        decision="linear",
         mu=list(MUS),
         learning_rate=settings["learning_rate"],
         batch_size=2 * settings["batch_size"],  # every second is without a label

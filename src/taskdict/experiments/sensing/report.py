@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from taskdict.experiments.markdown import mean_and_deviation, row, rule
-from taskdict.experiments.record import Json
+from taskdict.experiments.record import Json, is_small
 from taskdict.experiments.sensing import COLUMNS, PAPER_ERRORS, PATCH_SIZE
 
 
@@ -26,7 +26,7 @@ def table(record: Json) -> str:
     names = ["mean squared error × 100", *COLUMNS, "LINEAR"]
     lines = [row(names), rule(len(names))]
     for r in record["settings"]["measurements"]:
-        if r in PAPER_ERRORS:
+        if r in PAPER_ERRORS and not is_small(record):
             paper = [f"{mean:.1f} ± {deviation:.1f}" for mean, deviation in PAPER_ERRORS[r]]
             lines.append(row([f"r = {r}, the paper", *paper, ""]))
         measured = [mean_and_deviation(errors(record, r, column)) for column in COLUMNS]

@@ -6,13 +6,15 @@ import copy
 from typing import Any, Self
 
 import numpy as np
+import scipy.sparse as sp
 from numpy.typing import NDArray
 from sklearn.base import ClassifierMixin, clone
+from sklearn.utils.metaestimators import available_if
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict._common.arrays import Floats
 from taskdict._common.exclusive import exclusive
-from taskdict._common.validation import check_count, check_number, is_fitted, refuse_masked
+from taskdict._common.validation import check_count, check_number, refuse_masked
 from taskdict._files import storage
 from taskdict._files.persistent import PersistentEstimator, parameters_from_file, parameters_to_file
 from taskdict._files.registry import register
@@ -24,6 +26,13 @@ from taskdict.streams import ImageStream
 from taskdict.streams.images import check_directions, check_images, check_reach, check_shifts
 
 DIRECTIONS = "directions"  # their name in files
+
+
+def _has_probabilities(model: Any) -> bool:
+    """Return whether the classifier of pixels has probabilities; raise as it does if not."""
+    inner = model._learned.classifier if "_learned" in vars(model) else model.classifier
+    getattr(TaskDrivenClassifier() if inner is None else inner, "predict_proba")  # noqa: B009 (for its error)
+    return True
 
 
 @register
@@ -138,14 +147,13 @@ class ImageClassifier(ClassifierMixin, PersistentEstimator):
             directions=directions,
             random_state=self.random_state,
         )
-        n_before = inner.n_iter_ if is_fitted(inner) else 0
+        learned_before = vars(inner).get("_learned")
         # Callbacks may use the model during the training.
         self._learned = LearnedImageClassifier(inner, images.shape[1:], stream.background, stream.directions)
         try:
             inner.fit(stream)
         except BaseException:
-            learned = is_fitted(inner) and inner.n_iter_ > n_before
-            if not learned:  # an interrupted training leaves the model that was learned so far
+            if vars(inner).get("_learned") is learned_before:  # else there is what was learned so far
                 self._forget(before)
             raise
         return self
@@ -230,7 +238,40 @@ class ImageClassifier(ClassifierMixin, PersistentEstimator):
         labels: NDArray[Any] = self.classes_[best]
         return labels
 
-    def transform(self, X: Any) -> Any:
+    @available_if(_has_probabilities)
+    def predict_proba(self, X: Any) -> NDArray[Any]:
+        """Return probabilities of the classes, averaged over the shifts of `pool`.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width) or (n_images, height * width)
+            Images of the shape in `fit`.
+
+        Returns
+        -------
+        array of shape (n_images, n_classes)
+        """
+        learned = self._fitted()
+        return learned.probabilities(_check_like(X, learned.shape), check_shifts("pool", self.pool))
+
+    @available_if(_has_probabilities)
+    def predict_log_proba(self, X: Any) -> NDArray[Any]:
+        """Return logarithms of the probabilities of the classes.
+
+        Parameters
+        ----------
+        X : array of shape (n_images, height, width) or (n_images, height * width)
+            Images of the shape in `fit`.
+
+        Returns
+        -------
+        array of shape (n_images, n_classes)
+        """
+        with np.errstate(divide="ignore"):
+            logarithms: NDArray[Any] = np.log(self.predict_proba(X))
+        return logarithms
+
+    def transform(self, X: Any) -> sp.csr_array | NDArray[Any]:
         """Return the codes of images, without shifts, on the dictionaries of all classes.
 
         Parameters

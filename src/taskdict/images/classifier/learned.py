@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -31,17 +31,27 @@ class LearnedImageClassifier:
 
     def scores(self, images: NDArray[Any], shifts: tuple[Shift, ...]) -> NDArray[Any]:
         """Return the scores of images, averaged over shifts of them."""
+        return self._averaged(self.classifier.decision_function, images, shifts)
+
+    def probabilities(self, images: NDArray[Any], shifts: tuple[Shift, ...]) -> NDArray[Any]:
+        """Return the probabilities of the classes, averaged over shifts of the images."""
+        return self._averaged(self.classifier.predict_proba, images, shifts)
+
+    def _averaged(
+        self, function: Callable[[Floats], NDArray[Any]], images: NDArray[Any], shifts: tuple[Shift, ...]
+    ) -> NDArray[Any]:
+        """Return the mean of a function of signals over shifts of images."""
         parts = []
         for chunk in _chunks(images):
             pixels = as_floats(chunk)
             total: Any = 0.0
             for shift in shifts:
                 augmented = shifted(pixels, np.tile(shift, (len(pixels), 1)), self.background)
-                total = total + self.classifier.decision_function(image_signals(augmented, self.directions))
+                total = total + function(image_signals(augmented, self.directions))
             parts.append(total / np.float32(len(shifts)))
         return np.concatenate(parts)
 
-    def codes(self, images: NDArray[Any]) -> Any:
+    def codes(self, images: NDArray[Any]) -> sp.csr_array | NDArray[Any]:
         """Return the codes of images."""
         parts = [self.classifier.transform(image_signals(chunk, self.directions)) for chunk in _chunks(images)]
         return sp.csr_array(sp.vstack(parts, format="csr")) if sp.issparse(parts[0]) else np.concatenate(parts)

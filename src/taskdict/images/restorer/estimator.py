@@ -11,7 +11,8 @@ from sklearn.utils.validation import check_is_fitted
 
 from taskdict._common.arrays import Floats
 from taskdict._common.exclusive import exclusive
-from taskdict._common.validation import check_count, check_penalty, check_positive
+from taskdict._common.threads import resolve_threads
+from taskdict._common.validation import check_count, check_deviation, check_penalty
 from taskdict._files import storage
 from taskdict._files.persistent import PersistentEstimator, parameters_from_file, parameters_to_file
 from taskdict._files.registry import register
@@ -20,7 +21,7 @@ from taskdict.images.restorer.learned import LearnedRestorer
 from taskdict.images.restorer.learning import check_checkpoints, learn_restorer
 from taskdict.images.restorer.pairs import damaged_and_clean
 from taskdict.images.restorer.refinement import Refinement
-from taskdict.images.restorer.settings import RestorerSettings
+from taskdict.images.restorer.settings import RestorerSettings, check_overlap
 
 
 @register
@@ -261,13 +262,14 @@ class ImageRestorer(PersistentEstimator):
         ValueError
             If the restoration of an enlarged image would take more than 512 MB.
         """
-        learned, settings = self._fitted(), RestorerSettings.parse(self.get_params(deep=False))
+        learned = self._fitted()
         return learned.restore(
             image,
-            settings,
-            lambda1=settings.lambda1 if lambda1 is None else check_penalty("lambda1", lambda1),
+            lambda1=None if lambda1 is None else check_penalty("lambda1", lambda1),
             stride=check_count("stride", stride),
-            denoise=None if denoise is None else check_positive("denoise", denoise),
+            denoise=None if denoise is None else check_deviation("denoise", denoise),
+            weighted=check_overlap("overlap", self.overlap) == "weighted",
+            n_threads=resolve_threads(self.n_threads),
             report=report,
         )
 
@@ -281,13 +283,15 @@ class ImageRestorer(PersistentEstimator):
         return f"{maps} of patches of {size} by {size} pixels, {learned.n_channels} channels, {learned.n_iter} batches"
 
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
-        learned = self._fitted()
-        RestorerSettings.parse(self.get_params(deep=False))
+        learned, settings = self._fitted(), RestorerSettings.parse(self.get_params(deep=False))
         arrays, document = learned.to_file()
         given, parameters = parameters_to_file(
             self,
             patch_size=learned.patch_map.patch_size,
             n_components=len(learned.patch_map.components),
+            lambda1=self.lambda1 if settings.lambda1 == learned.patch_map.lambda1 else learned.patch_map.lambda1,
+            lambda2=learned.patch_map.lambda2,
+            upscale=learned.upscale,
             refine=None if learned.refinement is None else learned.refinement.sigma,
         )
         return {**arrays, **given}, {"parameters": parameters, **document}

@@ -31,6 +31,8 @@ class LearnedRestorer:
     ----------
     patch_map : PatchMap
         Maps damaged patches, without their means, to clean ones.
+    upscale : int
+        The factor that images are enlarged by first.
     n_channels : int
         Channels of a patch. With one, the channels of an image are restored one by one.
     n_iter : int
@@ -42,6 +44,7 @@ class LearnedRestorer:
     """
 
     patch_map: PatchMap
+    upscale: int
     n_channels: int
     n_iter: int
     history: dict[str, Any]
@@ -50,11 +53,12 @@ class LearnedRestorer:
     def restore(
         self,
         image: Any,
-        settings: RestorerSettings,
         *,
-        lambda1: float,
+        lambda1: float | None,
         stride: int,
         denoise: float | None,
+        weighted: bool,
+        n_threads: int,
         report: Report,
     ) -> NDArray[Any]:
         """Return a restored image, see :meth:`taskdict.ImageRestorer.restore`."""
@@ -66,24 +70,34 @@ class LearnedRestorer:
             )
         direct = self.refinement is None and denoise is None  # values are rounded at once, and need no floats
         rows: Rows = damaged
-        if settings.upscale > 1:
-            _check_size(damaged.shape, settings.upscale, dtype.itemsize + (0 if direct else BYTES_OF_FLOATS))
-            rows = Enlarged(damaged, settings.upscale)
+        if self.upscale > 1:
+            _check_size(damaged.shape, self.upscale, dtype.itemsize + (0 if direct else BYTES_OF_FLOATS))
+            rows = Enlarged(damaged, self.upscale)
         n_groups = damaged.shape[2] // self.n_channels
         report = Steps(report, 1 + 2 * n_groups * (self.refinement is not None) + (denoise is not None))
-        values = self.map_once(rows, settings, lambda1, stride, report, dtype if direct else np.float32)
+        use: dict[str, Any] = {"stride": stride, "weighted": weighted, "n_threads": n_threads, "report": report}
+        values = self.map_once(rows, lambda1=lambda1, dtype=dtype if direct else np.float32, **use)
         if self.refinement is not None:
-            self._refine(self.refinement, rows, values, settings, stride, report)
+            self._refine(self.refinement, rows, values, **use)
         if denoise is not None:
-            values = remove_artefacts(values, denoise, stride, settings.n_threads, report)
+            values = remove_artefacts(values, denoise, stride, n_threads, report)
         values = values[:, :, 0] if image.ndim == 2 else values
         return values if direct else from_unit(values, dtype)
 
     def map_once(
-        self, image: Rows, settings: RestorerSettings, lambda1: float, stride: int, report: Report, dtype: Any
+        self,
+        image: Rows,
+        *,
+        lambda1: float | None,
+        stride: int,
+        weighted: bool,
+        n_threads: int,
+        report: Report,
+        dtype: Any,
     ) -> NDArray[Any]:
         """Return an image of shape (height, width, channels) after the first map, without refinement."""
-        function = replace(self.patch_map, lambda1=lambda1, lambda2=settings.lambda2).function(settings.n_threads)
+        patch_map = self.patch_map if lambda1 is None else replace(self.patch_map, lambda1=lambda1)
+        function = patch_map.function(n_threads)
 
         def restore_patches(patches: Floats) -> Floats:
             shape = (len(patches), -1, self.n_channels)
@@ -97,7 +111,7 @@ class LearnedRestorer:
             self.patch_map.patch_size,
             restore_patches,
             stride=stride,
-            weights=self.patch_map.weights if settings.weighted else None,
+            weights=self.patch_map.weights if weighted else None,
             one_by_one=self.n_channels == 1,
             dtype=dtype,
             report=report,
@@ -108,8 +122,10 @@ class LearnedRestorer:
         refinement: Refinement,
         damaged: Rows,
         values: Floats,
-        settings: RestorerSettings,
+        *,
         stride: int,
+        weighted: bool,
+        n_threads: int,
         report: Report,
     ) -> None:
         """Refine restored values in place."""
@@ -119,8 +135,8 @@ class LearnedRestorer:
                 Channels(damaged, first, self.n_channels),
                 values[part],
                 stride=stride,
-                weighted=settings.weighted,
-                n_threads=settings.n_threads,
+                weighted=weighted,
+                n_threads=n_threads,
                 report=report,
             )
 
@@ -152,7 +168,7 @@ class LearnedRestorer:
                 n_channels,
                 settings.n_components,
             )
-        return cls(patch_map, n_channels, n_iter, {"objective": []}, refinement)
+        return cls(patch_map, settings.upscale, n_channels, n_iter, {"objective": []}, refinement)
 
 
 def _check_size(shape: tuple[int, ...], upscale: int, bytes_per_number: int) -> None:

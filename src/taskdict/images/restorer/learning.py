@@ -77,7 +77,7 @@ def _learn_map(
 
     def learned(regressor: TaskDrivenRegressor) -> LearnedRestorer:
         patch_map = PatchMap.from_regressor(regressor, settings.patch_size)
-        return LearnedRestorer(patch_map, pairs.n_channels, regressor.n_iter_, regressor.history_)
+        return LearnedRestorer(patch_map, settings.upscale, pairs.n_channels, regressor.n_iter_, regressor.history_)
 
     regressor = _regressor(
         settings,
@@ -126,6 +126,7 @@ def _learn_refinement(
     regressor = _regressor(
         settings,
         lambda1=REFINEMENT_PENALTY * settings.patch_size,
+        lambda2=0.0,
         max_iter=n_batches,
         checkpoint=None if settings.checkpoint is None else refinement_checkpoint(settings.checkpoint),
     )
@@ -144,17 +145,29 @@ def _restore_examples(
     denoised: list[Floats] = []
     report = shown_restorations() if settings.verbose else silent
     for k, image in enumerate(damaged):
-        restored.append(first.map_once(image, settings, settings.lambda1, 1, silent, np.float32))
+        restored.append(
+            first.map_once(
+                image,
+                lambda1=None,
+                stride=1,
+                weighted=settings.weighted,
+                n_threads=settings.n_threads,
+                report=silent,
+                dtype=np.float32,
+            )
+        )
         denoised.append(remove_artefacts(restored[-1], sigma, 1, settings.n_threads))
         report(k + 1, len(damaged))
     return restored, denoised
 
 
 def _regressor(settings: RestorerSettings, **parameters: Any) -> TaskDrivenRegressor:
-    """Return a regressor of patches."""
+    """Return a regressor of patches: Wα, learned as in the paper."""
     return TaskDrivenRegressor(
         settings.n_components,
         nu=settings.nu,
+        decision="linear",
+        early_stopping=False,
         fit_intercept=False,  # a patch without contrast keeps its value
         batch_size=settings.batch_size,
         learning_rate=settings.learning_rate,

@@ -11,6 +11,7 @@ from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import (
     Check,
     check_count,
+    check_deviation,
     check_parameters,
     check_penalty,
     check_positive,
@@ -29,16 +30,12 @@ def _check_upscale(name: str, value: Any) -> int:
     return int(value)
 
 
-def _check_deviation(name: str, value: Any) -> float:
-    if check_positive(name, value) >= 1:
-        raise ValueError(f"{name} must be below 1, since values are from 0 to 1, got {value!r}.")
-    return float(value)
-
-
 def _unchecked(name: str, value: Any) -> Any:
     """Return a value that is checked where it is used: by the regressor of patches, or by `fit`."""
     return value
 
+
+check_overlap = one_of("weighted", "plain")
 
 CHECKS: dict[str, Check] = {
     "patch_size": check_count,
@@ -50,8 +47,8 @@ CHECKS: dict[str, Check] = {
     "nu": check_penalty,
     "max_iter": optional(check_count),
     "n_passes": _unchecked,  # unless max_iter is None
-    "overlap": one_of("weighted", "plain"),
-    "refine": optional(_check_deviation),
+    "overlap": check_overlap,
+    "refine": optional(check_deviation),
     "n_threads": lambda _, value: resolve_threads(value),
     "learning_rate": _unchecked,
     "checkpoint": _unchecked,

@@ -1,0 +1,115 @@
+"""The convex problem in W against scikit-learn's solvers, and leave-one-out errors against leaving one out."""
+
+import numpy as np
+import pytest
+from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.preprocessing import StandardScaler
+
+import taskdict as td
+from helpers import DTYPES, random_problem
+from taskdict._coding.coded_batch import Coding
+from taskdict._learning.convex import LinearTask, fit_model, leave_one_out, linear_scores
+from taskdict._learning.models import Columns, JointModel, SplitModel
+from taskdict._learning.objective import Objective, Weights
+from taskdict.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from taskdict.streams.pairs import Batch
+
+N, M, P, Q = 120, 10, 15, 2
+
+
+def samples(dtype=np.float64):
+    X, D = random_problem(N, M, P, dtype=dtype)
+    y = np.random.default_rng(0).standard_normal((N, Q)).astype(dtype) + 3 * np.abs(X[:, :1])
+    return X, D, y, np.random.default_rng(1).uniform(0.5, 1.5, N).astype(dtype)
+
+
+def features(X, D, model):
+    codes = td.sparse_encode(X, D, lambda1=0.1).toarray()
+    split = np.hstack([np.maximum(codes, 0), np.maximum(-codes, 0)])
+    return np.hstack([split, model.columns.of_signals(X)]) if isinstance(model, JointModel) else split
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", ["split", "joint"])
+def test_ridge(kind, fit_intercept):
+    X, D, y, shares = samples()
+    model = SplitModel() if kind == "split" else JointModel(Columns.of(X, center=fit_intercept))
+    start = Weights(D, np.zeros(model.shape(Q, P, M)), np.zeros(Q))
+    objective = Objective(model, SquaredLoss(), Coding(0.1), nu=0.03, fit_intercept=fit_intercept)
+    fitted = fit_model(objective, start, Batch(X, y, shares))
+    reference = Ridge(alpha=0.03 * N, fit_intercept=fit_intercept, tol=1e-12).fit(features(X, D, model), y, shares)
+    np.testing.assert_allclose(fitted.W, reference.coef_, atol=1e-9)
+    np.testing.assert_allclose(fitted.b, reference.intercept_ if fit_intercept else 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("kind", ["split", "joint"])
+def test_softmax(kind):
+    X, D, _, _ = samples()
+    y = np.digitize(np.abs(X[:, 0]), [0.1, 0.3])
+    model = SplitModel() if kind == "split" else JointModel(Columns.of(X))
+    start = Weights(D, np.zeros(model.shape(3, P, M)), np.zeros(3))
+    fitted = fit_model(Objective(model, SoftmaxLoss(), Coding(0.1), nu=0.01), start, Batch(X, y))
+    reference = LogisticRegression(C=1 / (0.01 * N), tol=1e-10, max_iter=10000).fit(features(X, D, model), y)
+    np.testing.assert_allclose(fitted.W - fitted.W.mean(axis=0), reference.coef_, atol=1e-3)
+
+
+@pytest.mark.parametrize("weighted", [False, True])
+@pytest.mark.parametrize("fit_intercept", [False, True])
+@pytest.mark.parametrize("width", [4, 40])  # fewer or more features than samples
+def test_leave_one_out(width, fit_intercept, weighted):
+    rng = np.random.default_rng(0)
+    n, nus = 25, (1.0, 0.1, 0.001)
+    F, Y = rng.standard_normal((n, width)) + 1, rng.standard_normal((n, Q)) + 5
+    Y += F[:, :1]
+    weights = rng.uniform(0.5, 2, n) if weighted else np.ones(n)
+    shares = weights / weights.sum()
+    found = leave_one_out(F, Y, weights if weighted else None, nus, fit_intercept)
+    around_mean = shares @ np.square(Y - shares @ Y).sum(axis=1)
+    for nu, error in zip(nus, found, strict=True):
+        total = 0.0
+        for i in range(n):
+            others = np.arange(n) != i
+            # the others keep their shares of the whole, which the penalty is relative to
+            fitted = Ridge(alpha=nu, fit_intercept=fit_intercept, solver="cholesky").fit(
+                F[others], Y[others], shares[others]
+            )
+            total += shares[i] * np.square(Y[i] - fitted.predict(F[i : i + 1])[0]).sum()
+        assert error == pytest.approx(total / around_mean, rel=1e-6)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_leave_one_out_of_features_that_interpolate(dtype):
+    """A model that passes through every sample says nothing of others: its leave-one-out error is large."""
+    rng = np.random.default_rng(0)
+    F, Y = np.eye(20, dtype=dtype), rng.standard_normal((20, 1)).astype(dtype)
+    errors = leave_one_out(F, Y, None, (1.0, 1e-9), True)
+    assert np.isfinite(errors).all()
+    assert errors[1] > 0.99
+    assert leave_one_out(np.zeros((20, 3), dtype), Y, None, (0.1,))[0] == pytest.approx((20 / 19) ** 2, rel=1e-5)
+    assert np.isfinite(leave_one_out(F, np.ones((20, 1), dtype), None, (0.1,))).all()  # targets without a spread
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_the_linear_baseline_is_that_of_scikit_learn(dtype):
+    rng = np.random.default_rng(0)
+    X = (random_problem(300, M, 1)[0] * np.logspace(-3, 3, M) + 7).astype(dtype)
+    y = np.digitize(X[:, 2] / X[:, 2].std() + 0.3 * rng.standard_normal(300), [X[:, 2].mean() / X[:, 2].std()])
+    kept, others = X[:200], X[200:]
+    scaler = StandardScaler().fit(kept)
+    scores = linear_scores(Batch(kept, y[:200]), LinearTask(SoftmaxLoss(), 2, 2.0), others)
+    reference = LogisticRegression(max_iter=1000, tol=1e-8).fit(scaler.transform(kept), y[:200])
+    found, expected = scores[:, 1] - scores[:, 0], reference.decision_function(scaler.transform(others))
+    assert np.abs(found - expected).mean() < 0.05 * np.abs(expected).mean()
+    target = (X[:, :1] * 1e3 + rng.standard_normal((300, 1))).astype(dtype)
+    predicted = linear_scores(Batch(kept, target[:200]), LinearTask(SquaredLoss(), 1), others)
+    wanted = Ridge().fit(scaler.transform(kept), target[:200]).predict(scaler.transform(others))
+    np.testing.assert_allclose(predicted.ravel(), wanted.ravel(), atol=0.05 * np.abs(wanted).mean())
+
+
+def test_samples_of_the_linear_baseline_have_weights():
+    X = random_problem(100, M, 1)[0]
+    y = np.where(X[:, :1] > 0, 1.0, -1.0)
+    y[:50] *= -1
+    weights = np.r_[np.zeros(50), np.full(50, 2.0)]
+    scores = linear_scores(Batch(X, y, weights), LinearTask(LogisticLoss(), 1), X)
+    assert (np.sign(scores[50:]) == y[50:]).mean() > 0.95
