@@ -5,6 +5,7 @@ import sys
 import textwrap
 import threading
 import tracemalloc
+from unittest.mock import Mock
 
 import numpy as np
 import pytest
@@ -14,6 +15,7 @@ import taskdict as td
 from helpers import digits_split, quick
 from taskdict._files import storage
 from taskdict.constraints import Ball
+from taskdict.estimators.task_driven import fitting
 
 
 @pytest.fixture(scope="module")
@@ -86,6 +88,22 @@ def test_every_parameter_can_be_taken_up_again(digits, tmp_path, parameters):
     for name in parameters:
         if name not in ("loss", "coef_set"):
             assert getattr(loaded, name) == parameters[name]
+
+
+def test_a_fit_that_was_killed_before_its_comparison(digits, tmp_path, monkeypatch):
+    """After the last batch it is compared with the baselines; a checkpoint between the two is not of a finished fit."""
+    X, y, *_ = digits
+    settings = {"multi_class": "softmax", "early_stopping": True, "max_iter": 12}
+    whole = quick(6, **settings).fit(X, y)
+    monkeypatch.setattr(fitting, "conclude", Mock(side_effect=KeyboardInterrupt))
+    with pytest.raises(KeyboardInterrupt):
+        quick(6, **settings, checkpoint=tmp_path / "state").fit(X, y)
+    monkeypatch.undo()
+    assert td.load(tmp_path / "state").n_iter_ == 12  # Ctrl-C loses no batch here either
+    again = quick(6, **settings, checkpoint=tmp_path / "state").fit(X, y)
+    assert again.held_out_scores_ == whole.held_out_scores_
+    assert td.load(tmp_path / "state").held_out_scores_ == whole.held_out_scores_
+    assert set(whole.held_out_scores_) == {"linear", "unsupervised", "task_driven"}
 
 
 def test_warm_start_after_an_early_stop(digits):

@@ -32,6 +32,11 @@ class Training:
     comparison: Comparison | None = None  # with baselines, on held-out samples
     best: str = TASK_DRIVEN  # of the three, and what was learned
 
+    @property
+    def is_concluded(self) -> bool:
+        """Whether no comparison with the baselines is pending; it is between the last batch and the end of a fit."""
+        return self.comparison is None or self.comparison.is_complete
+
     def is_left_out(self, max_iter: int | None) -> bool:
         """Return whether the training was left out for a baseline, and no number of batches asks for it."""
         return self.best != TASK_DRIVEN and max_iter is None

@@ -103,7 +103,7 @@ class TrainingRun:
                 seen = training.state, len(training.steps)
                 if stop:
                     break
-                if file is not None and file.due:
+                if file is not None and (file.due or self.done):
                     file.write(training.state.t)  # after the callbacks: they have seen the state that it holds
         except KeyboardInterrupt as interrupt:
             if checkpoint is not None:

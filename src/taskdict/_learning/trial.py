@@ -147,7 +147,7 @@ def _best(losses: dict[str, NDArray[np.float64]], errors: dict[str, NDArray[np.f
     """
 
     def is_better(first: str, second: str) -> bool:
-        return losses[first].mean() < losses[second].mean() and errors[first].mean() <= errors[second].mean()
+        return bool(losses[first].mean() < losses[second].mean() and errors[first].mean() <= errors[second].mean())
 
     best = UNSUPERVISED if is_better(UNSUPERVISED, TASK_DRIVEN) else TASK_DRIVEN
     if LINEAR not in losses:

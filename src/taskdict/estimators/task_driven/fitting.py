@@ -91,7 +91,7 @@ def fit_task(estimator: Any, settings: TaskSettings, targets: Targets, data: Dat
         if path is not None and (previous is None or not is_finished(settings, previous)):
             check_writable(path, "checkpoint")  # before any work is done
         run = begin(estimator, settings, opened, previous, earlier, fingerprint, n_threads, reporter)
-        finished = previous is not None and run.done
+        finished = previous is not None and run.done and run.training.is_concluded
         if finished:
             warn_nothing_learned(run.training, run.trainer.schedule.max_iter, None if warm else path)
             if not warm:

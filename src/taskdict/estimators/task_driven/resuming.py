@@ -132,10 +132,11 @@ def comparison_to_continue(previous: Training, fingerprint: str, validation: Bat
 
 
 def is_finished(settings: TaskSettings, training: Training) -> bool:
-    """Return whether there is nothing left to learn."""
+    """Return whether there is nothing left to learn or to compare with the baselines."""
     max_iter = (training.max_iter or np.inf) if settings.max_iter is None else settings.max_iter
     left_out = training.is_left_out(settings.max_iter)
-    return training.state.stopped or left_out or training.state.t >= max_iter * len(settings.mu)
+    done = training.state.stopped or left_out or training.state.t >= max_iter * len(settings.mu)
+    return done and training.is_concluded
 
 
 def warn_nothing_learned(training: Training, max_iter: int, path: str | os.PathLike[str] | None) -> None:
