@@ -3,15 +3,14 @@
 import numpy as np
 import pytest
 from sklearn.linear_model import LogisticRegression, Ridge
-from sklearn.preprocessing import StandardScaler
 
 import taskdict as td
 from helpers import DTYPES, random_problem
 from taskdict._coding.coded_batch import Coding
-from taskdict._learning.convex import LinearTask, fit_model, leave_one_out, linear_scores
+from taskdict._learning.convex import Linear, fit_linear, fit_model, leave_one_out
 from taskdict._learning.models import Columns, JointModel, SplitModel
 from taskdict._learning.objective import Objective, Weights
-from taskdict.losses import LogisticLoss, SoftmaxLoss, SquaredLoss
+from taskdict.losses import SoftmaxLoss, SquaredLoss
 from taskdict.streams.pairs import Batch
 
 N, M, P, Q = 120, 10, 15, 2
@@ -89,27 +88,22 @@ def test_leave_one_out_of_features_that_interpolate(dtype):
     assert np.isfinite(leave_one_out(F, np.ones((20, 1), dtype), None, (0.1,))).all()  # targets without a spread
 
 
+@pytest.mark.parametrize("fit_intercept", [True, False])
 @pytest.mark.parametrize("dtype", DTYPES)
-def test_the_linear_baseline_is_that_of_scikit_learn(dtype):
-    rng = np.random.default_rng(0)
-    X = (random_problem(300, M, 1)[0] * np.logspace(-3, 3, M) + 7).astype(dtype)
-    y = np.digitize(X[:, 2] / X[:, 2].std() + 0.3 * rng.standard_normal(300), [X[:, 2].mean() / X[:, 2].std()])
-    kept, others = X[:200], X[200:]
-    scaler = StandardScaler().fit(kept)
-    scores = linear_scores(Batch(kept, y[:200]), LinearTask(SoftmaxLoss(), 2, 2.0), others)
-    reference = LogisticRegression(max_iter=1000, tol=1e-8).fit(scaler.transform(kept), y[:200])
-    found, expected = scores[:, 1] - scores[:, 0], reference.decision_function(scaler.transform(others))
-    assert np.abs(found - expected).mean() < 0.05 * np.abs(expected).mean()
-    target = (X[:, :1] * 1e3 + rng.standard_normal((300, 1))).astype(dtype)
-    predicted = linear_scores(Batch(kept, target[:200]), LinearTask(SquaredLoss(), 1), others)
-    wanted = Ridge().fit(scaler.transform(kept), target[:200]).predict(scaler.transform(others))
-    np.testing.assert_allclose(predicted.ravel(), wanted.ravel(), atol=0.05 * np.abs(wanted).mean())
-
-
-def test_samples_of_the_linear_baseline_have_weights():
-    X = random_problem(100, M, 1)[0]
-    y = np.where(X[:, :1] > 0, 1.0, -1.0)
-    y[:50] *= -1
-    weights = np.r_[np.zeros(50), np.full(50, 2.0)]
-    scores = linear_scores(Batch(X, y, weights), LinearTask(LogisticLoss(), 1), X)
-    assert (np.sign(scores[50:]) == y[50:]).mean() > 0.95
+def test_linear_models_are_those_of_scikit_learn(dtype, fit_intercept):
+    X, _, y, shares = samples(dtype)
+    n = len(X)
+    classes = np.digitize(X[:, 0], [-0.1, 0.1])
+    none = Linear(np.zeros((3, M), dtype), np.zeros(3, dtype))
+    found = fit_linear(X, classes, shares, SoftmaxLoss(), none, 0.01, fit_intercept)
+    reference = LogisticRegression(C=1 / (0.01 * n), fit_intercept=fit_intercept, max_iter=1000, tol=1e-8)
+    expected = reference.fit(X, classes, shares).decision_function(X)
+    scores = X @ found.W.T + found.b
+    np.testing.assert_allclose(
+        scores - scores.mean(axis=1, keepdims=True), expected, atol=0.02 * np.abs(expected).max()
+    )
+    first = Linear(np.zeros((Q, M), dtype), np.zeros(Q, dtype))
+    ours = fit_linear(X, y, shares, SquaredLoss(), first, 0.03, fit_intercept)
+    ridge = Ridge(alpha=0.03 * n, fit_intercept=fit_intercept, tol=1e-12).fit(X, y, shares)
+    assert ours.W.dtype == dtype
+    np.testing.assert_allclose(X @ ours.W.T + ours.b, ridge.predict(X), atol=50 * np.finfo(dtype).eps * np.abs(y).max())

@@ -45,7 +45,7 @@ def record(n_members=2, moments=False, mean=False, best=False, before=False, lim
         **parts,
     )
     model = kind.get("model") or LinearModel()
-    scaling = Scaling(2.0, 0.5, (1.0, -1.0), model.degree, getattr(model, "columns", None))
+    scaling = Scaling(2.0, (0.5, 0.25), (1.0, -1.0), model.degree, getattr(model, "columns", None))
     steps = [Step(0.5), Step(np.nan, 0.75), Step(0.25, 0.5)]
     decision = next(name for name, kind in MODELS.items() if isinstance(model, kind))
     return Training(scaling, 0.15, 0.01, 42, state, steps, "sha256:abc", decision, 50)
@@ -110,8 +110,10 @@ def test_a_record_from_before_there_was_a_choice():
     """Files of taskdict 0.1.0 name neither the model nor the number of batches: those are parameters."""
     arrays, document = record(model=BilinearModel()).to_file()
     del document["decision"], document["max_iter"]
+    document["scaling"] = [2.0, 0.5, [1.0, -1.0]]  # one size of all targets
     again = Training.from_file(arrays, document, "bilinear", P)
     assert (again.decision, again.max_iter, again.comparison) == ("bilinear", 0, None)
+    assert (again.scaling.c, again.scaling.s, again.scaling.offset) == (2.0, (0.5,), (1.0, -1.0))
     with pytest.raises(ValueError, match="its model is unknown"):
         Training.from_file(arrays, document, "auto", P)
 
@@ -122,7 +124,9 @@ def test_a_comparison(complete):
     training = record()
     names = (LINEAR, UNSUPERVISED, TASK_DRIVEN)[: 3 if complete else 2]
     training.comparison = Comparison({name: rng.random(20) for name in names})
+    assert training.is_concluded == complete
     again = through_a_file(training).comparison
+    assert again.is_complete == complete
     assert again.scores == training.comparison.scores
     assert again.n_samples == 20
 
@@ -164,10 +168,11 @@ def test_arrays_of_a_file_are_not_shared():
         (lambda a, d: d.update(stale=2**70), "counts make no sense"),
         (lambda a, d: d.update(seed=2**32), "counts make no sense"),
         (lambda a, d: d.update(position=3), "place in a stream makes no sense"),
-        (lambda a, d: d.update(scaling=[0.0, 1.0, [0.0]]), "scaling makes no sense"),
-        (lambda a, d: d.update(scaling=[1.0, -1.0, [0.0]]), "scaling makes no sense"),
-        (lambda a, d: d.update(scaling=[1.0, 1.0, [0.0, 0.0, 0.0]]), "scaling makes no sense"),
-        (lambda a, d: d.update(scaling=[1e-320, 1.0, [0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(scaling=[0.0, [1.0], [0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(scaling=[1.0, [1.0, -1.0], [0.0, 0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(scaling=[1.0, [1.0], [0.0, 0.0, 0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(scaling=[1.0, [1.0, 1.0, 1.0], [0.0]]), "scaling makes no sense"),
+        (lambda a, d: d.update(scaling=[1e-320, [1.0], [0.0]]), "scaling makes no sense"),
         (lambda a, d: d.update(decision="cubic"), "its model is unknown"),
         (lambda a, d: d.update(decision="split"), "arrays do not fit each other"),
         (lambda a, d: d.update(decision="joint"), "arrays do not fit each other"),
