@@ -45,7 +45,7 @@ def test_models_of_classes(multi_class, labels, n_models, n_outputs, loss, batch
     targets = classes(list(labels), multi_class=multi_class)
     assert (len(targets.selects), targets.n_outputs, targets.batch_factor) == (n_models, n_outputs, batch_factor)
     assert type(targets.loss) is loss
-    assert targets.scaling(Y, True) == (1.0, (0.0,))
+    assert targets.scaling(Y, True) == ((1.0,), (0.0,))
 
 
 def test_samples_of_each_model():
@@ -147,19 +147,20 @@ def test_targets_that_do_not_fit():
 
 def test_units_of_columns():
     y = np.array([[1.0, 10.0], [3.0, 10.0]])
-    size, offset = columns().scaling(y, True)
+    sizes, offset = columns().scaling(y, True)
     assert offset == (2.0, 10.0)
-    assert size == 1.0  # the root mean square norm of (±1, 0)
-    size, offset = columns().scaling(y, False)
+    assert sizes == (1.0, 1.0)  # the second column is constant and has no size
+    sizes, offset = columns().scaling(y * [1, 1e6] + [[0, 3], [0, 5]], True)
+    assert sizes == pytest.approx((np.sqrt(2), np.sqrt(2)))  # so that the rows are of size one, and the columns alike
+    sizes, offset = columns().scaling(y, False)
     assert offset == (0.0, 0.0)
-    assert size == pytest.approx(np.sqrt((101 + 109) / 2))
-    assert columns().scaling(np.full((2, 1), 7.0), True) == (1.0, (7.0,))  # constant targets have no size
+    assert sizes == pytest.approx((np.sqrt((101 + 109) / 2),))
 
     class Absolute:
         def evaluate(self, y, scores):
             raise NotImplementedError
 
-    assert columns(loss=Absolute()).scaling(y, True) == (1.0, (0.0, 0.0))  # may not be scaled
+    assert columns(loss=Absolute()).scaling(y, True) == ((1.0,), (0.0, 0.0))  # may not be scaled
 
 
 def through_a_file(targets, n_models, n_outputs):

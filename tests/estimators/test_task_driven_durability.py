@@ -90,6 +90,7 @@ def test_every_parameter_can_be_taken_up_again(digits, tmp_path, parameters):
             assert getattr(loaded, name) == parameters[name]
 
 
+@pytest.mark.filterwarnings("ignore::taskdict.BaselineWarning")
 def test_a_fit_that_was_killed_before_its_comparison(digits, tmp_path, monkeypatch):
     """After the last batch it is compared with the baselines; a checkpoint between the two is not of a finished fit."""
     X, y, *_ = digits

@@ -135,7 +135,7 @@ def test_save_and_load(model, colour, tmp_path):
         (lambda arrays, document: arrays.update({"refine D": arrays["refine D"][1:]}), "its arrays do not fit"),
         (lambda arrays, document: arrays.update({"refine weights": 0 * arrays["weights"]}), "must be positive"),
         (lambda arrays, document: document["parameters"].update({"refine": -1.0}), "refine must be a positive number"),
-        (lambda arrays, document: document["parameters"].update({"refine": 5.0}), "refine must be below 1"),
+        (lambda arrays, document: document["parameters"].update({"refine": 5.0}), "refine must be at most 1"),
         (lambda arrays, document: document.update({"refine lambda1": -1.0}), "lambda1 must be"),
     ],
 )

@@ -45,7 +45,7 @@ def test_channels_are_those_of_grey_images(model):
     found = td.images.reconstruct(model, td.images.sense(model, image))
     for k in range(3):
         alone = td.images.reconstruct(model, td.images.sense(model, image[:, :, k]))
-        np.testing.assert_array_equal(found[:, :, k], alone)
+        np.testing.assert_allclose(found[:, :, k].astype(int), alone.astype(int), atol=1)  # of a half that BLAS rounds
 
 
 def test_better_than_the_linear_projection(model):

@@ -77,7 +77,7 @@ def test_a_joint_model_in_the_units_of_the_signals(fit_intercept):
     columns = Columns.of(3 * batch.X + 1, center=fit_intercept)
     model = JointModel(columns)
     W, b = weights(model)
-    scaling = Scaling(2.0, 0.5, (1.0,) * Q, columns=columns)
+    scaling = Scaling(2.0, (0.5,), (1.0,) * Q, columns=columns)
     learned = Weights(batch.D, W, b)
     used = scaling.outside(learned)
     inside = model.scores(batch, W, b)
@@ -88,14 +88,14 @@ def test_a_joint_model_in_the_units_of_the_signals(fit_intercept):
 @pytest.mark.parametrize("kept", [Ball(0.7), NonNegative()])
 def test_a_set_holds_for_the_weights_of_the_user(kept):
     columns = Columns(np.zeros(M), np.array([0.0, 0.1, 0.5, 1, 2, 3, 4, 5]))
-    scaling = Scaling(3.0, 0.5, columns=columns)
+    scaling = Scaling(3.0, (0.5,), columns=columns)
     W, b = weights(JointModel())
     projected = scaling.coef_set(kept).project(W)
     used = scaling.outside(Weights(np.zeros((P, M)), projected, b)).W
     np.testing.assert_allclose(kept.project(used), used, atol=1e-12)
     assert not projected[:, 2 * P].any()  # a column that does not change
-    inside = ScaledSet(kept, 1.0).project(W)
-    np.testing.assert_allclose(ScaledSet(kept, 1.0, np.ones(M)).project(W), inside, atol=1e-12)
+    inside = ScaledSet(kept, np.ones(1)).project(W)
+    np.testing.assert_allclose(ScaledSet(kept, np.ones(1), np.ones(M)).project(W), inside, atol=1e-12)
 
 
 def test_names():

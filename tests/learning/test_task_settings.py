@@ -142,7 +142,7 @@ def test_schedule():
     settings = parsed(
         max_iter=50, mu=(1.0, 0.5), learning_rate=("adaptive", 0.1), early_stopping=True, n_iter_no_change=3
     )
-    schedule = settings.schedule(Scaling(2.0, 0.5))
+    schedule = settings.schedule(Scaling(2.0, (0.5,)))
     assert (schedule.max_iter, schedule.mus, schedule.adaptive, schedule.first_pace) == (50, (1.0, 0.5), True, 0.1)
     assert (schedule.rho, schedule.patience, schedule.reconstruction) == (None, 3, 16.0)
     assert schedule.relative_nu  # unless nu is given

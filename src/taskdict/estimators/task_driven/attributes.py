@@ -99,6 +99,11 @@ class TaskAttributesMixin(CodesMixin):
         return None if comparison is None else comparison.scores
 
     @property
+    def kept_(self) -> str:
+        """Which of the three models of `held_out_scores_` is the result."""
+        return self._task().training.best
+
+    @property
     def n_iter_(self) -> int:
         """Number of batches."""
         return len(self._task().training.steps)

@@ -54,7 +54,7 @@ def conclude(estimator: object, run: TrainingRun, reporter: Reporter) -> None:
 
 
 def _validate(estimator: object, run: TrainingRun) -> None:
-    """Complete the comparison on the validation part, and take the linear model if its loss is lower."""
+    """Complete the comparison on the validation part; keep the linear model if its loss is lower, and its score not."""
     training, trainer = run.training, run.trainer
     held, comparison = trainer.validation, training.comparison
     assert held is not None
@@ -79,7 +79,7 @@ def _validate(estimator: object, run: TrainingRun) -> None:
     if not settings.is_tried or not may_be_linear(settings, baseline):
         return
     ours = float(weighed(trainer.committee.losses(training.state.chosen, held), held).mean())
-    if theirs < ours:
+    if theirs < ours and training.comparison.scores[LINEAR] >= training.comparison.scores[TASK_DRIVEN]:
         _replace(estimator, training, baseline, best)
 
 

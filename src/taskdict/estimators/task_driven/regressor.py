@@ -91,8 +91,9 @@ class TaskDrivenRegressor(RegressorMixin, TaskAttributesMixin, PersistentEstimat
     early_stopping : bool or "auto", default="auto"
         Whether to check the loss on a validation part 50 times, keep the best weights, and stop when there is no gain
         for `n_iter_no_change` checks. "auto" does so from 5,000 samples on, if `max_iter` is None. With fewer samples
-        it makes a trial first: the same training on four fifths of the samples, compared on the others. If that makes
-        the loss on them clearly larger, the dictionary is left as it was learned without targets.
+        it makes a trial first: the same training on four fifths of the samples, compared with two baselines on the
+        others. (Below 500 samples each fifth is held out in turn; below 10 there is no trial.) What was best is then
+        learned from all samples, see `kept_`.
     validation_fraction : float, default=0.1
         Size of the validation part, if there is one; with "auto" it has at most 2,000 samples, and 0 leaves out the
         trial too. With several values of `mu`, 0 gives the model of the last value.
@@ -135,11 +136,15 @@ class TaskDrivenRegressor(RegressorMixin, TaskAttributesMixin, PersistentEstimat
     decision_ : str
         The model that was used.
     held_out_scores_ : dict or None
-        R² on held-out samples, after a fit that had some: "task_driven" is this model, "linear" a linear model on the
-        signals, "unsupervised" the model on the codes of the dictionary that was learned without targets, where the
-        training starts. The samples are those of the validation part, or of the trial (see `early_stopping`), in which
-        all three learned from four fifths of the samples. If a baseline is better by more than a standard error, or
-        the training was left out, there is a :class:`taskdict.BaselineWarning`.
+        R² on held-out samples, after a fit that had some: "task_driven" is the model that is learned for the task,
+        "linear" a linear model on the signals, "unsupervised" the model on the codes of the dictionary that was learned
+        without targets, where the training starts. The samples are those of the validation part, or of the trial (see
+        `early_stopping`), in which each model learned from four fifths of the samples.
+    kept_ : {"task_driven", "linear", "unsupervised"}
+        Which of the three is the result. A baseline is kept where its held-out loss is lower and its score no lower; of
+        few samples, the linear model unless another is clearly better. As "linear", the model is a joint one with
+        weights of zero on the codes. There is a :class:`taskdict.BaselineWarning` if a baseline was kept, or is better
+        by more than a standard error.
     learning_rate_ : float
         The ρ that was used.
     n_iter_ : int
