@@ -14,6 +14,8 @@ from sklearn.preprocessing import StandardScaler
 
 import taskdict as td
 from helpers import DTYPES, digits_split
+from taskdict._learning.start import Start
+from taskdict.constraints import Ball
 
 DIGITS = load_digits(return_X_y=True)
 
@@ -287,6 +289,118 @@ def test_few_labels_are_not_worse_than_the_labelled_part():
     assert partly.score(*test) > fitted(data=(X[known], y[known])).score(*test) - 0.01
 
 
+def test_atoms_that_start_from_classes_are_learned_in_the_trial_too(monkeypatch):
+    """The atoms of the trial have not seen the samples that it holds out."""
+    sizes = []
+    original = Start._of_classes
+
+    def atoms(self, member, sample):
+        sizes.append(len(sample.X))
+        return original(self, member, sample)
+
+    monkeypatch.setattr(Start, "_of_classes", atoms)
+    fitted(data=(DIGITS[0][:600], DIGITS[1][:600]), dictionary_init="classes")
+    assert sizes == [600, 480]
+
+
+def test_given_atoms_say_how_many_there_are():
+    X, y = DIGITS[0][:300], DIGITS[1][:300]
+    assert len(fitted(data=(X, y), dictionary_init=X[:37] + 1e-3).components_) == 37
+    halves = [slice(0, 32), slice(32, 64)]
+    assert len(fitted(data=(X, y), dictionary_init=X[:8] + 1e-3, views=halves).components_) == 8
+    with pytest.raises(ValueError, match="n_components must say how many of the 9 atoms"):
+        fitted(data=(X, y), dictionary_init=X[:9] + 1e-3, views=halves)
+
+
+def test_batches_are_as_large_as_they_are_learned_from():
+    """In a pair of three classes a model sees two thirds of a batch, so a batch takes half as many again."""
+    X, y = DIGITS[0][DIGITS[1] < 3], DIGITS[1][DIGITS[1] < 3]
+    X, y = np.tile(X, (8, 1)), np.tile(y, 8)
+    sizes = []
+    model = td.TaskDrivenClassifier(
+        10, multi_class="ovo", early_stopping=False, random_state=0, callbacks=lambda p: sizes.append(p.n_signals)
+    ).fit(X, y)
+    assert sizes[0] == 300
+    assert model.n_iter_ == round(12 * len(X) / 300)
+
+
+@pytest.mark.parametrize("n", [60, 700])
+def test_targets_that_do_not_change(n):
+    X = np.random.default_rng(0).standard_normal((n, 6))
+    y = np.stack([np.full(n, 3.0), X[:, 0], np.full(n, 1e8)], axis=1)
+    model = fitted(td.TaskDrivenRegressor, (X, y))
+    np.testing.assert_allclose(model.predict(X)[:, [0, 2]], y[:, [0, 2]])
+    assert all(np.isfinite(score) for score in model.held_out_scores_.values())
+    alone = fitted(td.TaskDrivenRegressor, (X, np.full(n, 3.0)))
+    np.testing.assert_allclose(alone.predict(X), 3)
+
+
+def test_columns_of_targets_count_as_much_whatever_their_size():
+    """R² is the same for targets in metres and in millimetres."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((400, 8))
+    y = np.stack([np.abs(X[:, 0]), np.abs(X[:, 1])], axis=1)
+    model, scaled = (fitted(td.TaskDrivenRegressor, (X, y * units)) for units in ([1, 1], [1000, 0.001]))
+    np.testing.assert_allclose(scaled.predict(X) / [1000, 0.001], model.predict(X), atol=1e-6)
+
+
+def test_streams_of_images_keep_whole_images_for_validation():
+    """Versions of an image are not on both sides, so there is no trial but a validation part."""
+    X, y = DIGITS
+    images = td.streams.ImageStream(X.reshape(-1, 8, 8), y, shifts=4, random_state=0)
+    model = fitted(data=(images,), max_iter=None)
+    assert len(model.history_["validation"]) > 0
+    assert set(model.held_out_scores_) == {"linear", "unsupervised", "task_driven"}
+
+
+# What is kept --------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("n", [300, 6000])
+@pytest.mark.parametrize("dtype", DTYPES)
+def test_a_linear_model_that_was_kept(n, dtype, tmp_path):
+    """It is a model like any other: in files, in another fit, in a checkpoint; from a trial and a validation part."""
+    X, y = linear_task(n)
+    wrong = np.random.default_rng(1).random(n) < 0.3
+    data = (7 * X).astype(dtype), np.where(wrong, 1 - y, y)
+    model = fitted(data=data, checkpoint=tmp_path / "state")
+    assert (model.kept_, model.decision_) == ("linear", "joint")
+    assert model.score(*data) > 0.6
+    model.save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    assert (loaded.kept_, loaded.held_out_scores_) == ("linear", model.held_out_scores_)
+    np.testing.assert_array_equal(loaded.decision_function(data[0]), model.decision_function(data[0]))
+    with pytest.warns(UserWarning, match="is of a finished training"):
+        again = td.TaskDrivenClassifier(random_state=0, checkpoint=tmp_path / "state").fit(*data)
+    np.testing.assert_array_equal(again.coef_, model.coef_)
+    assert (again.kept_, again.held_out_scores_) == ("linear", model.held_out_scores_)
+    n_iter = loaded.n_iter_
+    loaded.set_params(warm_start=True, max_iter=n_iter + 20, early_stopping=False).fit(*data)
+    assert (loaded.kept_, loaded.n_iter_, loaded.held_out_scores_) == ("task_driven", n_iter + 20, None)
+    assert loaded.score(*data) > 0.6
+
+
+def test_linear_regression_that_was_kept(tmp_path):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 10))
+    y = X @ rng.standard_normal((10, 2)) * [1, 100] + 5
+    model = fitted(td.TaskDrivenRegressor, (X, y))
+    assert model.kept_ == "linear"
+    np.testing.assert_allclose(model.predict(X), y, atol=0.1)
+    model.save(tmp_path / "model")
+    np.testing.assert_array_equal(td.load(tmp_path / "model").predict(X), model.predict(X))
+
+
+@pytest.mark.parametrize("parameters", [{"multi_class": "ovr"}, {"coef_set": Ball(1.0)}, {"n_measurements": 5}])
+def test_a_linear_model_is_not_kept_where_it_cannot_be(parameters):
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 10))
+    y = np.digitize(X[:, 0], [-0.5, 0.5])
+    model = fitted(data=(X, y), **parameters)
+    assert model.kept_ != "linear"
+    assert model.held_out_scores_["linear"] > 0.8
+
+
 # Resuming ------------------------------------------------------------------------------------------------------------
 
 
@@ -328,6 +442,77 @@ def test_a_training_that_was_left_out_is_finished(tmp_path):
         longer.fit(*data)
     longer.set_params(max_iter=5).fit(*data)
     assert longer.n_iter_ == 5
+
+
+def test_a_fit_that_goes_on_after_an_interrupt():
+    """What the trial has found is not lost, and is of the model that the fit ends with."""
+    whole = fitted()
+
+    def interrupt(progress):
+        if progress.n_iter == 20:
+            raise KeyboardInterrupt
+
+    model = td.TaskDrivenClassifier(random_state=0, callbacks=interrupt)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(*DIGITS)
+    assert (model.n_iter_, model.kept_) == (20, "task_driven")
+    model.set_params(callbacks=None, warm_start=True).fit(*DIGITS)
+    assert model.n_iter_ == whole.n_iter_  # as many as the data ask for
+
+
+def test_going_on_with_other_samples():
+    """The number of batches is that of the first fit, and scores on the first held-out samples are not kept."""
+    model = fitted()
+    n_iter = model.n_iter_
+    model.set_params(warm_start=True, max_iter=n_iter + 10)
+    model.fit(DIGITS[0][:500], DIGITS[1][:500])
+    assert model.n_iter_ == n_iter + 10
+    assert model.held_out_scores_ is None
+
+
+def test_fit_after_partial_fit():
+    """A step on one batch does not say how long a fit takes."""
+    X, y = DIGITS
+    model = td.TaskDrivenClassifier(random_state=0, warm_start=True).partial_fit(X[:200], y[:200], range(10))
+    model.fit(X, y)
+    assert model.n_iter_ == fitted().n_iter_ == round(12 * len(X) / 200)
+
+
+@pytest.mark.parametrize(
+    ("first", "then", "message"),
+    [
+        ({"decision": "split"}, {"decision": "joint"}, "decision is 'joint', but the model was learned with 'split'"),
+        ({"n_measurements": 5}, {"n_measurements": 6}, "n_measurements is 6, but the model was learned with 5"),
+        ({"n_measurements": None}, {"n_measurements": 6}, "n_measurements is 6, but the model was learned with None"),
+        ({"n_components": 10}, {"n_components": 11}, "n_components is 11, but the model has 10 atoms"),
+        ({"multi_class": "softmax"}, {"multi_class": "ovr"}, "multi_class='ovr' need 10 models with 1 outputs each"),
+    ],
+)
+@pytest.mark.parametrize("method", ["fit", "partial_fit"])
+def test_parameters_that_cannot_change_while_learning_goes_on(first, then, message, method):
+    X, y = DIGITS[0][:300], DIGITS[1][:300]
+    model = fitted(data=(X, y), max_iter=2, **first)
+    model.set_params(warm_start=True, max_iter=4, **then)
+    with pytest.raises(ValueError, match=message):
+        getattr(model, method)(X, y)
+    assert model.n_iter_ == 2  # as it was
+    assert model.predict(X).shape == (300,)
+
+
+def test_a_model_with_a_loss_of_the_user_is_loaded(tmp_path):
+    """The file does not hold the loss, nor that "auto" was one model per class because of it."""
+
+    class Hinge:
+        def evaluate(self, y, scores):
+            margin = np.maximum(0, 1 - y * scores)
+            return 0.5 * np.square(margin).sum(axis=1), -y * margin
+
+    X, y = DIGITS[0][:400], DIGITS[1][:400]
+    model = fitted(data=(X, y), n_components=10, loss=Hinge(), max_iter=5)
+    model.save(tmp_path / "model")
+    loaded = td.load(tmp_path / "model")
+    assert len(loaded._learned.weights) == 10
+    np.testing.assert_array_equal(loaded.decision_function(X), model.decision_function(X))
 
 
 @pytest.mark.parametrize("decision", ["auto", "split", "joint"])

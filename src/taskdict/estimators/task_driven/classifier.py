@@ -166,8 +166,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     held_out_scores_ : dict or None
         Accuracy on held-out samples, after a fit that had some: "task_driven" is the model that is learned for the
         task, "linear" a linear model on the signals, "unsupervised" the model on the codes of the dictionary that was
-        learned without targets, where the training starts. The samples are those of the validation part, or of the trial (see
-        `early_stopping`), in which each model learned from four fifths of the samples.
+        learned without targets, where the training starts. The samples are those of the validation part, or of the
+        trial (see `early_stopping`), in which each model learned from four fifths of the samples.
     kept_ : {"task_driven", "linear", "unsupervised"}
         Which of the three is the result. A baseline is kept where its held-out loss is lower and its score no lower; of
         few samples, the linear model unless another is clearly better. As "linear", the model is a joint one with
