@@ -43,6 +43,16 @@ def test_line_fits_the_terminal(monkeypatch):
     assert len(file.getvalue()) == 1 + 39
 
 
+def test_a_result_is_shown_in_full(monkeypatch):
+    """It may be longer than a terminal is wide."""
+    monkeypatch.setenv("COLUMNS", "40")
+    file, text = Terminal(), "accuracy " + 20 * "and more "
+    line = td.ProgressLine(file)
+    line(progress(1))
+    line.conclude(text)
+    assert file.getvalue().endswith(f"\n{text}\n")
+
+
 def test_lines_elsewhere():
     file = io.StringIO()
     line = td.ProgressLine(file)

@@ -287,6 +287,11 @@ def test_few_labels_are_not_worse_than_the_labelled_part():
     test = DIGITS[0][1200:], DIGITS[1][1200:]
     partly = fitted(data=(X, hidden), mu=0.5)
     assert partly.score(*test) > fitted(data=(X[known], y[known])).score(*test) - 0.01
+    words = np.array([None if label < 0 else f"digit {label}" for label in hidden], object)
+    words[hidden < 0] = -1
+    named = fitted(data=(X, words), mu=0.5)
+    np.testing.assert_array_equal(named.decision_function(X), partly.decision_function(X))
+    assert named.predict(X[:1]).item().startswith("digit ")
 
 
 def test_atoms_that_start_from_classes_are_learned_in_the_trial_too(monkeypatch):

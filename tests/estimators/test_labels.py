@@ -64,6 +64,14 @@ def test_class_numbers():
     assert class_numbers([], classes).tolist() == []
 
 
+def test_words_and_minus_one():
+    """In an array of objects the number −1 is no label, as it is in semi-supervised learning with scikit-learn."""
+    y = np.array(["b", -1, "a", "-1"], object)
+    assert find_classes(y, None).tolist() == ["-1", "a", "b"]
+    assert class_numbers(y, np.array(["-1", "a", "b"])).tolist() == [2, -1, 1, 0]
+    assert one_label_each(y, 4, "signals").tolist() == ["b", -1, "a", "-1"]
+
+
 def test_labels_of_samples_that_do_not_count():
     classes, weights = np.array([0, 2]), np.array([1.0, 0.0, 1.0])
     assert class_numbers([2, 77, 0], classes, weights).tolist() == [1, -1, 0]

@@ -1,4 +1,5 @@
 import copy
+import warnings
 
 import numpy as np
 import pytest
@@ -186,6 +187,43 @@ def test_labels_may_be_words():
     model = td.ImageClassifier(small(max_iter=10), shifts=0, random_state=0).fit(IMAGES[two], words[LABELS[two]])
     few = TEST_LABELS < 2
     assert model.score(TEST[few], words[TEST_LABELS[few]]) > 0.97
+
+
+@pytest.mark.parametrize("n_classes", [2, 10])
+def test_probabilities(n_classes):
+    some, few = n_classes > LABELS, n_classes > TEST_LABELS
+    inner = td.TaskDrivenClassifier(20, max_iter=20, random_state=0)
+    model = td.ImageClassifier(inner, shifts=0, pool=4, random_state=0).fit(IMAGES[some], LABELS[some])
+    p = model.predict_proba(TEST[few])
+    assert p.shape == (few.sum(), n_classes)
+    np.testing.assert_allclose(p.sum(axis=1), 1, atol=1e-6)
+    np.testing.assert_allclose(np.exp(model.predict_log_proba(TEST[few])), p, atol=1e-6)
+    assert (p.argmax(axis=1) == TEST_LABELS[few]).mean() > 0.85
+
+
+def test_probabilities_are_the_mean_over_places():
+    inner = td.TaskDrivenClassifier(20, max_iter=20, random_state=0)
+    model = td.ImageClassifier(inner, shifts=0, random_state=0).fit(IMAGES, LABELS)
+    pooled = copy.copy(model).set_params(pool=[(0, 0), (1, 0)])
+    alone = model.predict_proba(TEST), model.predict_proba(moved(TEST, 1, 0))
+    np.testing.assert_allclose(pooled.predict_proba(TEST), np.mean(alone, axis=0), atol=1e-5)
+
+
+def test_no_probabilities_without_a_likelihood():
+    squared = td.ImageClassifier(small(loss="squared", max_iter=5), shifts=0, random_state=0).fit(IMAGES, LABELS)
+    for name in ("predict_proba", "predict_log_proba"):
+        assert not hasattr(squared, name)
+
+
+def test_a_warning_that_is_an_error_leaves_the_model_that_was_learned():
+    """The baselines are compared after the last batch; the model is there then, with all it needs."""
+    images = np.random.default_rng(0).standard_normal((1000, 8, 8))
+    y = (images[:, 2, 3] + images[:, 5, 1] > 0).astype(int)
+    model = td.ImageClassifier(td.TaskDrivenClassifier(5, decision="split", random_state=0), shifts=0, random_state=0)
+    with warnings.catch_warnings(action="error"), pytest.raises(td.BaselineWarning, match="linear model is better"):
+        model.fit(images, y)
+    assert model.predict(images).shape == (1000,)
+    assert set(model.classifier_.held_out_scores_) == {"linear", "unsupervised", "task_driven"}
 
 
 def test_unlabelled_images_are_learned_from():
