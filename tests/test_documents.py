@@ -13,6 +13,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import taskdict
@@ -162,6 +163,46 @@ def test_examples_run(script, arguments, tmp_path):
 
 
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py")])
+
+
+def numbers_of_the_suite():
+    """Return the cells of the page on when to use it, for each data set, from the record of the suite."""
+    record = json.loads((ROOT / "benchmarks" / "results" / "suite.json").read_text())
+    rows = {}
+    for name, row in record["data sets"].items():
+        means = {method: f"{np.mean(100 * np.array(found['scores'])):.1f}" for method, found in row["methods"].items()}
+        rest = {method: means[method] for method in ("boosting", "neighbours", "MLP")}
+        rows[name] = row["size"], means["taskdict"], means["logistic or ridge"], means["SVC or SVR"], rest
+    return record, rows
+
+
+def test_when_to_use_it_has_the_numbers_of_the_suite():
+    page = (ROOT / "docs" / "when-to-use.md").read_text()
+    record, rows = numbers_of_the_suite()
+    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    found = {cells[0]: cells[1:] for cells in shown if cells[0] in rows}
+    assert len(found) > 30
+    for name, (size, ours, linear, kernel, best) in found.items():
+        *expected, rest = rows[name]
+        assert [size, ours, linear, kernel] == expected, name
+        score, method = best.rstrip(")").split(" (")
+        assert rest[method] == score == max(rest.values(), key=float), name
+    summary = record["summary"]["signals and images"]
+    table = {cells[0]: cells[1:] for cells in shown}
+    assert table["mean rank"] == [f"{summary[method]['mean rank']:.2f}" for method in record["methods"]]
+    name = "within a point of the best, %"
+    assert table[name] == [f"{summary[method][name]:.0f}" for method in record["methods"]]
+    behind = record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"]
+    for text in (page, (ROOT / "README.md").read_text()):
+        assert f"{behind:.1f} points" in " ".join(text.split())
+
+
+def test_the_promises_of_the_defaults_hold_on_the_suite():
+    record, _ = numbers_of_the_suite()
+    ours = record["summary"]["signals and images"]["taskdict"]
+    assert ours["mean rank"] <= 2.5
+    assert ours["within a point of the best, %"] >= 50
+    assert record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"] <= 2
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
