@@ -179,7 +179,9 @@ def numbers_of_the_suite():
 def test_when_to_use_it_has_the_numbers_of_the_suite():
     page = (ROOT / "docs" / "when-to-use.md").read_text()
     record, rows = numbers_of_the_suite()
-    shown = [[cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")]
+    shown = [
+        [cell.strip() for cell in line.strip("|").split("|")] for line in page.splitlines() if line.startswith("|")
+    ]
     found = {cells[0]: cells[1:] for cells in shown if cells[0] in rows}
     assert len(found) > 30
     for name, (size, ours, linear, kernel, best) in found.items():

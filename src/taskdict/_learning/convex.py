@@ -18,7 +18,7 @@ from scipy.optimize import minimize
 
 from taskdict._coding.coded_batch import CodedBatch
 from taskdict._common.arrays import Floats
-from taskdict._learning.models import JointModel, LinearModel, Model, SplitModel, evaluate
+from taskdict._learning.models import JointModel, LinearModel, Model, SplitModel, evaluate, weighted_terms
 from taskdict._learning.objective import Objective, Weights
 from taskdict.losses import Loss, is_quadratic, sees_codes
 from taskdict.streams.pairs import Batch
@@ -41,16 +41,22 @@ def fit_model(objective: Objective, start: Weights, batch: Batch, n_threads: int
     weights = np.full(n, 1 / n, start.D.dtype)
     if batch.weights is not None:
         weights *= batch.weights
-    if is_quadratic(objective.loss) and isinstance(objective.model, (LinearModel, SplitModel, JointModel)):
+    has_features = isinstance(objective.model, (LinearModel, SplitModel, JointModel))
+    if is_quadratic(objective.loss) and has_features:
         nu = objective.nu / objective.task if objective.task > 0 else objective.nu
         features = design(objective.model, coded)
         found = _ridge(features, batch.y, weights, nu, objective.fit_intercept, start.W, start.b)
         return replace(start, W=found.W, b=found.b)
     task = max(objective.task, np.finfo(np.float64).tiny) if objective.task > 0 else 1.0
 
-    def slopes(W: Floats, b: Floats) -> Slopes:
-        terms, gradient = evaluate(objective.model, objective.loss, coded, batch.y, W, b, weights)
-        return float(terms.values.sum(dtype=np.float64)), gradient.W, gradient.b
+    slopes: Callable[[Floats, Floats], Slopes]
+    if has_features and isinstance(objective.loss, Loss) and not sees_codes(objective.loss):
+        slopes = _slopes(feature_blocks(objective.model, coded), batch.y, weights, objective.loss)
+    else:
+
+        def slopes(W: Floats, b: Floats) -> Slopes:
+            terms, gradient = evaluate(objective.model, objective.loss, coded, batch.y, W, b, weights)
+            return float(terms.values.sum(dtype=np.float64)), gradient.W, gradient.b
 
     W, b, value = _minimise(slopes, start.W, start.b, objective.nu / task, objective.fit_intercept)
     if sees_codes(objective.loss) and not np.isfinite(value):
@@ -94,14 +100,27 @@ def fit_linear(
         shares *= weights
     if is_quadratic(loss):
         return _ridge(features, y, shares, nu, fit_intercept, start.W, start.b)
+    basis = None
+    if n < features.shape[1]:  # the best W has its rows in the span of the samples: f = basis · coordinates
+        basis, coordinates = np.linalg.qr(features.T)
+        start, features = replace(start, W=start.W @ basis), np.ascontiguousarray(coordinates.T)
+    slopes = _slopes([features], y, shares, loss)
+    W, b, _ = _minimise(slopes, start.W, start.b, nu, fit_intercept, options=QUICK)
+    return Linear(W if basis is None else W @ basis.T, b)
+
+
+def _slopes(blocks: Sequence[Any], y: Any, shares: Floats, loss: Loss) -> Callable[[Floats, Floats], Slopes]:
+    """Return the weighted sum of the loss of Wf + b, as a function; f are the columns of all blocks side by side."""
+    ends = np.cumsum([block.shape[1] for block in blocks])[:-1]
 
     def slopes(W: Floats, b: Floats) -> Slopes:
-        values, through = loss.evaluate(y, features @ W.T + b)
-        through = np.ascontiguousarray(shares[:, None] * through, W.dtype)
-        return float((shares * values).sum(dtype=np.float64)), through.T @ features, through.sum(axis=0)
+        scores = sum((block @ part.T for block, part in zip(blocks, np.split(W, ends, axis=1), strict=True)), b)
+        terms = weighted_terms(loss, y, scores, shares)
+        through = np.ascontiguousarray(terms.scores, W.dtype)
+        in_W = np.concatenate([through.T @ block for block in blocks], axis=1)
+        return float(terms.values.sum(dtype=np.float64)), in_W, through.sum(axis=0)
 
-    W, b, _ = _minimise(slopes, start.W, start.b, nu, fit_intercept, options=QUICK)
-    return Linear(W, b)
+    return slopes
 
 
 def _minimise(
@@ -150,13 +169,19 @@ def _ridge(features: Any, y: Floats, weights: Floats, nu: float, fit_intercept: 
     return Linear(np.ascontiguousarray(found, dtype), np.asarray(intercept).astype(dtype))
 
 
-def design(model: Model, coded: CodedBatch) -> Any:
-    """Return the features f of each sample, where the scores are Wf + b: sparse if they are codes only."""
+def feature_blocks(model: Model, coded: CodedBatch) -> list[Any]:
+    """Return the features f of each sample, where the scores are Wf + b: the codes, sparse, and maybe the signals."""
     if isinstance(model, LinearModel):
-        return coded.codes
+        return [coded.codes]
     split = coded.split
     codes = sp.csr_array((split.values, split.indices, split.indptr), shape=(len(coded.X), 2 * len(coded.D)))
-    return np.hstack([codes.toarray(), model.features(coded)]) if isinstance(model, JointModel) else codes
+    return [codes, model.features(coded)] if isinstance(model, JointModel) else [codes]
+
+
+def design(model: Model, coded: CodedBatch) -> Any:
+    """Return the features of each sample in one array: sparse if they are codes only."""
+    blocks = feature_blocks(model, coded)
+    return blocks[0] if len(blocks) == 1 else np.hstack([blocks[0].toarray(), blocks[1]])
 
 
 def ridge(gram: Floats, right: Floats, nu: float, dtype: Any) -> NDArray[np.float64]:
@@ -219,9 +244,10 @@ def _held_out_of_many(F: Floats, Y: Floats, nus: Sequence[float], constant: Floa
     """
     values, vectors = np.linalg.eigh(F.T @ F)
     scores, onto = F @ vectors, vectors.T @ (F.T @ Y)
+    squares = np.square(scores)
     for nu in nus:
         inverse = 1 / (np.maximum(values, 0) + max(nu, np.finfo(np.float64).tiny))
-        leverage = np.square(scores) @ inverse + np.square(constant)
+        leverage = squares @ inverse + np.square(constant)
         yield (Y - scores @ (inverse[:, None] * onto)) / np.maximum(1 - leverage, LEAST_FREEDOM)[:, None]
 
 

@@ -217,6 +217,16 @@ class BilinearModel:
         return np.stack([correlate_supports(batch.encoded, table, batch.X, batch.n_threads) for table in W])
 
 
+def loss_terms(
+    model: Model, loss: Loss | CodeLoss, batch: CodedBatch, y: Any, W: Floats, b: Floats, weights: Floats
+) -> Terms:
+    """Return the value of ℓ(y, model(α)) for each sample, times its weight, and the gradients of the loss."""
+    scores = model.scores(batch, W, b)
+    if hasattr(loss, "evaluate_codes"):  # isinstance with a protocol takes longer than a loss
+        return loss.evaluate_codes(y, scores, batch, weights)
+    return weighted_terms(loss, y, scores, weights)
+
+
 def evaluate(
     model: Model, loss: Loss | CodeLoss, batch: CodedBatch, y: Any, W: Floats, b: Floats, weights: Floats
 ) -> tuple[Terms, ModelGradient]:
@@ -224,21 +234,22 @@ def evaluate(
 
     The gradients in codes and signals of the second part include those of the first.
     """
-    scores = model.scores(batch, W, b)
-    if hasattr(loss, "evaluate_codes"):  # isinstance with a protocol takes longer than a loss
-        terms = loss.evaluate_codes(y, scores, batch, weights)
-    else:
-        values, slopes = loss.evaluate(y, scores)
-        if np.shape(values) != weights.shape or np.shape(slopes) != scores.shape:
-            raise ValueError(
-                "loss.evaluate must return the values, of shape (n_samples,), and the gradients in the scores, of "
-                f"their shape {scores.shape}, got shapes {np.shape(values)} and {np.shape(slopes)}."
-            )
-        terms = Terms(weights * values, weights[:, None] * slopes)
+    terms = loss_terms(model, loss, batch, y, W, b, weights)
     through = model.back(batch, W, np.ascontiguousarray(terms.scores, W.dtype))
     alpha = through.alpha if terms.alpha is None else through.alpha + terms.alpha
     in_x = through.x if terms.x is None else terms.x if through.x is None else through.x + terms.x
     return terms, ModelGradient(np.ascontiguousarray(alpha, W.dtype), through.W, through.b, in_x)
+
+
+def weighted_terms(loss: Loss, y: Any, scores: Floats, weights: Floats) -> Terms:
+    """Return the value of ℓ(y, s) for each sample, times its weight, and the gradients of the sum in the scores."""
+    values, slopes = loss.evaluate(y, scores)
+    if np.shape(values) != weights.shape or np.shape(slopes) != scores.shape:
+        raise ValueError(
+            "loss.evaluate must return the values, of shape (n_samples,), and the gradients in the scores, of "
+            f"their shape {scores.shape}, got shapes {np.shape(values)} and {np.shape(slopes)}."
+        )
+    return Terms(weights * values, weights[:, None] * slopes)
 
 
 def model_named(decision: str, columns: Columns | None = None) -> Model:

@@ -12,12 +12,13 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 
 from taskdict._coding.coded_batch import CodedBatch, Coding, Part
 from taskdict._common.arrays import Floats
-from taskdict._learning.models import Model, evaluate
+from taskdict._learning.models import Model, evaluate, loss_terms
 from taskdict.losses import CodeLoss, Loss
 from taskdict.streams.pairs import Batch
 
@@ -60,19 +61,14 @@ class Objective:
     def evaluate(self, weights: Weights, batch: Batch, n_threads: int = 1) -> tuple[float, Weights]:
         """Return the value on a batch and its gradients in all weights."""
         D, W, b, Z = weights.D, weights.W, weights.b, weights.Z
-        n = len(batch.X)
-        others = batch.unlabelled if batch.unlabelled is not None and self.reconstruction > 0 else batch.X[:0]
-        # All signals of the batch are samples of p(x), those with targets too.
-        each = self.reconstruction / max(1, n + len(others))
+        n, others = len(batch.X), self._others(batch)
+        each = self._share_of_signal(n, others)
         value = 0.5 * self.nu * _square(W)
         in_D, in_W, in_b = None, self.nu * W, np.zeros_like(b)
         in_Z = None if Z is None else self.nu2 * Z
         if n > 0:
             coded = self.encode(weights, batch.X, n_threads)
-            shares = np.full(n, self.task / n, D.dtype)  # of the samples in the loss
-            if batch.weights is not None:
-                shares *= batch.weights
-            terms, through = evaluate(self.model, self.loss, coded, batch.y, W, b, shares)
+            terms, through = evaluate(self.model, self.loss, coded, batch.y, W, b, self._shares(batch, D.dtype))
             gradient = coded.through_codes(through.alpha, each)
             value += float(terms.values.sum(dtype=np.float64))
             if each > 0:
@@ -93,6 +89,38 @@ class Objective:
         if Z is not None:
             value += 0.5 * self.nu2 * _square(Z)
         return value, Weights(np.zeros_like(D) if in_D is None else in_D, in_W, in_b, in_Z)
+
+    def value(self, weights: Weights, batch: Batch, n_threads: int = 1) -> float:
+        """Return the value on a batch, without the cost of its gradients."""
+        D, W, b, Z = weights.D, weights.W, weights.b, weights.Z
+        n, others = len(batch.X), self._others(batch)
+        each = self._share_of_signal(n, others)
+        value = 0.5 * self.nu * _square(W)
+        if n > 0:
+            coded = self.encode(weights, batch.X, n_threads)
+            terms = loss_terms(self.model, self.loss, coded, batch.y, W, b, self._shares(batch, D.dtype))
+            value += float(terms.values.sum(dtype=np.float64))
+            if each > 0:
+                value += each * float(coded.reconstruction_objectives().sum())
+        if len(others) > 0:
+            value += each * float(self.encode(weights, others, n_threads).reconstruction_objectives().sum())
+        return value if Z is None else value + 0.5 * self.nu2 * _square(Z)
+
+    def _others(self, batch: Batch) -> Floats:
+        """Return the signals of a batch that only the reconstruction sees."""
+        return batch.unlabelled if batch.unlabelled is not None and self.reconstruction > 0 else batch.X[:0]
+
+    def _share_of_signal(self, n: int, others: Floats) -> float:
+        """Return the weight of ℓu of each signal; all of a batch are samples of p(x), those with targets too."""
+        return self.reconstruction / max(1, n + len(others))
+
+    def _shares(self, batch: Batch, dtype: Any) -> Floats:
+        """Return the weight of the loss of each sample."""
+        n = len(batch.X)
+        shares = np.full(n, self.task / n, dtype)
+        if batch.weights is not None:
+            shares *= batch.weights
+        return shares
 
     def encode(self, weights: Weights, X: Floats, n_threads: int = 1) -> CodedBatch:
         """Encode signals."""

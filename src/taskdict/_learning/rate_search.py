@@ -40,7 +40,7 @@ def search_rho(
     float or None
         None if every candidate diverges.
     """
-    first, _ = objective.evaluate(start, held_out, n_threads)
+    first = objective.value(start, held_out, n_threads)
     starts = [objective.evaluate(start, batch, n_threads) for batch in batches[:5]]
     gradient = starts[0][1]
     blind, to_model = objective.evaluate(replace(start, W=0 * start.W, b=0 * start.b), held_out, n_threads)
@@ -58,7 +58,7 @@ def search_rho(
                 return np.inf
             weights = move.weights
             if t in checks:
-                values.append(objective.evaluate(weights, held_out, n_threads)[0])
+                values.append(objective.value(weights, held_out, n_threads))
         return max(values)
 
     def end(power: float) -> float:

@@ -184,7 +184,7 @@ class Trainer:
             member, weights = self._member(k, stage), state.weights[k]
             blind = replace(weights, W=0 * weights.W, b=0 * weights.b)
             values = [
-                abs(member.objective.evaluate(w, mine, self.committee.threads_each)[0])
+                abs(member.objective.value(w, mine, self.committee.threads_each))
                 for w in (weights, blind)
                 for mine in (member.batch(batch), self._compared(member))
                 if len(mine.X) > 0
@@ -322,7 +322,7 @@ class Trainer:
         """Return the weights of member k that have the lower objective on the sample."""
         member = self._member(k, stage)
         some = self._compared(member)
-        values = [member.objective.evaluate(w, some, self.committee.threads_each)[0] for w in (first, second)]
+        values = [member.objective.value(w, some, self.committee.threads_each) for w in (first, second)]
         return first if values[0] <= values[1] else second
 
     def _validation_loss(self, weights: Sequence[Weights]) -> float:
@@ -336,7 +336,7 @@ class Trainer:
             if len(mine.X) == 0:
                 return 0.0
             plain = replace(member.objective, nu=0.0, nu2=0.0, task=1.0, reconstruction=0.0)
-            return plain.evaluate(weights[k], mine, self.committee.threads_each)[0]
+            return plain.value(weights[k], mine, self.committee.threads_each)
 
         return float(np.mean(self.committee.for_each(value)))
 

@@ -7,7 +7,7 @@ them is held out in turn, in five parts. What is best by the loss of the task is
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -18,6 +18,7 @@ from taskdict._common.permutation import permuted
 from taskdict._learning.baseline import LinearBaseline
 from taskdict._learning.comparison import LINEAR, TASK_DRIVEN, UNSUPERVISED, Comparison, clearly_less, weighed
 from taskdict._learning.objective import Weights
+from taskdict._learning.schedule import Schedule
 from taskdict._learning.state import Each, Outcome
 from taskdict._learning.trainer import Trainer
 from taskdict.streams.pairs import Batch
@@ -91,7 +92,8 @@ def hold_trial(
     start: Each = ()
     for k in range(1 if n >= ENOUGH * PARTS else PARTS):
         kept, held = (sample.rows(np.flatnonzero(chosen), sample.others) for chosen in (part_of != k, part_of == k))
-        trained = _train(Trainer(committee, trainer.schedule, kept, None, batch_size, trainer.seed), begin(kept))
+        schedule = _of_as_many_passes(trainer.schedule, n, len(kept.X), batch_size)
+        trained = _train(Trainer(committee, schedule, kept, None, batch_size, trainer.seed), begin(kept))
         if trained is None:
             return None
         start, end = trained
@@ -171,6 +173,12 @@ def _train(trainer: Trainer, weights: Sequence[Weights]) -> tuple[Each, Each] | 
         if step.outcome is Outcome.DIVERGED:
             return None
     return start, state.chosen
+
+
+def _of_as_many_passes(schedule: Schedule, n: int, n_kept: int, batch_size: int) -> Schedule:
+    """Return the schedule that passes over a part of n samples as often as the given one over all."""
+    fewer = (n_kept / min(batch_size, n_kept)) / (n / min(batch_size, n))
+    return replace(schedule, max_iter=max(1, round(schedule.max_iter * fewer)))
 
 
 def _parts(n: int, classes: Any, seed: int) -> NDArray[np.intp]:
