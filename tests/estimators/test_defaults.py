@@ -1,7 +1,9 @@
 """What the task-driven estimators do with all parameters left open."""
 
 import copy
+import re
 import warnings
+from types import SimpleNamespace
 
 import numpy as np
 import pytest
@@ -14,8 +16,10 @@ from sklearn.preprocessing import StandardScaler
 
 import taskdict as td
 from helpers import DTYPES, digits_split
+from taskdict._learning.comparison import Comparison
 from taskdict._learning.start import Start
 from taskdict.constraints import Ball
+from taskdict.estimators.task_driven.conclusion import _advice
 
 DIGITS = load_digits(return_X_y=True)
 
@@ -175,9 +179,31 @@ def test_a_training_that_does_harm_is_left_out():
         model = td.TaskDrivenClassifier(decision="split", random_state=0).fit(X, y)
     assert len(caught) == 1
     assert "so it was left out: the result is the model on the unsupervised codes" in str(caught[0].message)
+    assert "The linear model is better by more than a standard error" in str(caught[0].message)
     assert (model.kept_, model.decision_, model.n_iter_) == ("unsupervised", "split", 0)
     assert set(model.held_out_scores_) == {"linear", "unsupervised", "task_driven"}
     assert np.isfinite(model.decision_function(X)).all()
+
+
+@pytest.mark.parametrize(
+    ("kept", "wrong", "words"),  # of 100 held-out samples, for the linear, the unsupervised and the task-driven model
+    [
+        ("task_driven", (30, 20, 10), None),
+        ("task_driven", (9, 20, 10), None),  # by one sample: not clearly better
+        ("task_driven", (1, 20, 20), "The linear model is better by more than a standard error"),
+        ("task_driven", (20, 1, 20), "Training the dictionary for the task did not help. Give more samples"),
+        ("task_driven", (10, 1, 20), "early_stopping='auto'"),
+        ("unsupervised", (20, 10, 10), None),  # the loss has decided
+        ("unsupervised", (20, 1, 10), "To learn more from the task"),
+        ("unsupervised", (1, 10, 20), "so it was left out: .* The linear model is better by more than"),
+        ("linear", (1, 10, 10), "The linear model has the lowest loss"),
+    ],
+)
+def test_what_is_said_of_a_comparison(kept, wrong, words):
+    names = ("linear", "unsupervised", "task_driven")
+    errors = {name: (np.arange(100) < n).astype(float) for name, n in zip(names, wrong, strict=True)}
+    said = _advice(Comparison(errors), SimpleNamespace(best=kept), "accuracy", True)
+    assert re.search(words, said) if words else said == ""
 
 
 def test_the_last_line(capfd):

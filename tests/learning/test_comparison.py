@@ -91,9 +91,9 @@ def test_scores_and_order():
     assert comparison.n_samples == 40
     assert comparison.is_complete
     assert comparison.best_baseline() == UNSUPERVISED
-    assert comparison.is_clearly_beaten_by(UNSUPERVISED)
-    assert comparison.is_clearly_beaten_by(LINEAR)
-    assert not comparison.with_errors(**{TASK_DRIVEN: np.zeros(40)}).is_clearly_beaten_by(UNSUPERVISED)
+    assert comparison.is_clearly_better(UNSUPERVISED, TASK_DRIVEN)
+    assert comparison.is_clearly_better(LINEAR, TASK_DRIVEN)
+    assert not comparison.with_errors(**{TASK_DRIVEN: np.zeros(40)}).is_clearly_better(UNSUPERVISED, TASK_DRIVEN)
     part = Comparison({UNSUPERVISED: errors[UNSUPERVISED]}, of_trial=True)
     assert not part.is_complete
     assert part.with_errors(**{LINEAR: errors[LINEAR], TASK_DRIVEN: errors[TASK_DRIVEN]}).is_complete

@@ -53,9 +53,9 @@ class Comparison:
         """Return the better of the two baselines."""
         return min((LINEAR, UNSUPERVISED), key=lambda name: float(self.errors[name].mean()))
 
-    def is_clearly_beaten_by(self, baseline: str) -> bool:
-        """Return whether a baseline is better than the task-driven model by more than a standard error."""
-        return clearly_less(self.errors[baseline], self.errors[TASK_DRIVEN])
+    def is_clearly_better(self, one: str, other: str) -> bool:
+        """Return whether one model is better than another by more than a standard error."""
+        return clearly_less(self.errors[one], self.errors[other])
 
     def with_errors(self, **errors: NDArray[np.float64]) -> Comparison:
         """Return the comparison with more models."""

@@ -107,7 +107,7 @@ def _sentence(comparison: Comparison, score: str) -> str:
 
 def _advice(comparison: Comparison, training: Training, score: str, on_one_scale: bool) -> str:
     """Return what was found and what to try, nothing if no baseline is better."""
-    found, better = _sentence(comparison, score), comparison.best_baseline()
+    found = _sentence(comparison, score)
     scale = "" if on_one_scale else ", bring the features to one scale (StandardScaler)"
     if training.best == LINEAR:
         return (
@@ -115,24 +115,26 @@ def _advice(comparison: Comparison, training: Training, score: str, on_one_scale
             "zero. The task may be linear; scikit-learn's LogisticRegression or Ridge does the same. To learn more "
             f"from the dictionary, give more samples{scale}, or choose n_components and lambda1."
         )
+    left_out = ""
     if training.best == UNSUPERVISED:
-        if not comparison.is_clearly_beaten_by(UNSUPERVISED):
-            return ""  # the loss has decided
-        return (
-            f"{found}. The training of the dictionary for the task made it worse, so it was left out: the result is "
-            f"the model on the unsupervised codes. To learn more from the task, give more samples{scale}, or try fewer "
-            "atoms (n_components), a larger lambda1 or a larger nu."
+        left_out = (
+            "Training the dictionary for the task did not help, so it was left out: the result is the model on the "
+            "unsupervised codes."
         )
-    if not comparison.is_clearly_beaten_by(better):
+    better = LINEAR if left_out else comparison.best_baseline()
+    if better == LINEAR and comparison.is_clearly_better(LINEAR, training.best):
+        linear = (
+            "The linear model is better by more than a standard error, so the task may be linear: scikit-learn's "
+            f"LogisticRegression or Ridge may do. Otherwise give more samples{scale}, or set decision='joint', which "
+            "contains the linear model."
+        )
+        return " ".join(filter(None, (f"{found}.", left_out, linear)))
+    if not comparison.is_clearly_better(UNSUPERVISED, TASK_DRIVEN):
         return ""
-    if better == LINEAR:
-        return (
-            f"{found}. The linear model is better by more than a standard error, so the task may be linear: "
-            f"scikit-learn's LogisticRegression or Ridge may do. Otherwise give more samples{scale}, or set "
-            "decision='joint', which contains the linear model."
-        )
+    fewer = "try fewer atoms (n_components), a larger lambda1 or a larger nu"
+    if left_out:
+        return f"{found}. {left_out} To learn more from the task, give more samples{scale}, or {fewer}."
     return (
-        f"{found}. The training of the dictionary for the task did not help. Give more samples{scale}, or try fewer "
-        "atoms (n_components), a larger lambda1 or a larger nu, or early_stopping='auto' with max_iter=None, which "
-        "leaves the training out where it does harm."
+        f"{found}. Training the dictionary for the task did not help. Give more samples{scale}, or {fewer}, or "
+        "early_stopping='auto' with max_iter=None, which leaves the training out where it does harm."
     )
