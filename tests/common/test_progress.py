@@ -141,13 +141,14 @@ def test_a_fit_says_what_it_does_before_the_first_batch(monkeypatch):
     monkeypatch.setattr("sys.stderr", file)
     X, y = load_digits(return_X_y=True)
     said = []
-    monkeypatch.setattr(StatusLine, "show", lambda self, text, now=False: said.append(text))
+    monkeypatch.setattr(StatusLine, "show", lambda self, text, **_: said.append(text))
     td.TaskDrivenClassifier(random_state=0, verbose=1).fit(X, y)
     first = next(k for k, text in enumerate(said) if text.startswith("batch "))
     assert said[:first] == [
         "reading the signals",
-        "learning a dictionary without targets",
+        "learning a dictionary without targets, and choosing what is left open",
         "trying it on a part of the samples",
+        *[f"trying it on a part of the samples: batch {t}/86" for t in range(1, 87)],
         "fitting the first model",
     ]
 

@@ -1,15 +1,16 @@
 """What the task-driven estimators do with all parameters left open."""
 
 import copy
+import dataclasses
 import re
 import warnings
-from types import SimpleNamespace
 
 import numpy as np
 import pytest
 import scipy.sparse as sp
 from sklearn.datasets import load_breast_cancer, load_diabetes, load_digits, load_iris, load_wine
 from sklearn.linear_model import LogisticRegression, Ridge
+from sklearn.metrics import r2_score
 from sklearn.model_selection import train_test_split
 from sklearn.pipeline import make_pipeline
 from sklearn.preprocessing import StandardScaler
@@ -17,9 +18,12 @@ from sklearn.preprocessing import StandardScaler
 import taskdict as td
 from helpers import DTYPES, digits_split
 from taskdict._learning.comparison import Comparison
+from taskdict._learning.models import Columns
 from taskdict._learning.start import Start
 from taskdict.constraints import Ball
+from taskdict.estimators.task_driven import conclusion
 from taskdict.estimators.task_driven.conclusion import _advice
+from taskdict.estimators.task_driven.targets import ColumnTargets
 
 DIGITS = load_digits(return_X_y=True)
 
@@ -159,7 +163,7 @@ def test_a_linear_task_is_recognised():
     """The linear model is kept, with all that a model can do."""
     X, y = linear_task()
     with pytest.warns(
-        td.BaselineWarning, match=r"linear model on the signals 0\.\d{3}\. The linear model has the lowest loss"
+        td.BaselineWarning, match=r"linear model on the signals 0\.\d{3}\. The linear model is the result, since it has"
     ) as w:
         model = td.TaskDrivenClassifier(random_state=0).fit(X, y)
     assert len(w) == 1
@@ -193,17 +197,163 @@ def test_a_training_that_does_harm_is_left_out():
         ("task_driven", (1, 20, 20), "The linear model is better by more than a standard error"),
         ("task_driven", (20, 1, 20), "Training the dictionary for the task did not help. Give more samples"),
         ("task_driven", (10, 1, 20), "early_stopping='auto'"),
-        ("unsupervised", (20, 10, 10), None),  # the loss has decided
+        ("unsupervised", (20, 10, 10), "To learn more from the task"),  # the loss has decided
         ("unsupervised", (20, 1, 10), "To learn more from the task"),
         ("unsupervised", (1, 10, 20), "so it was left out: .* The linear model is better by more than"),
-        ("linear", (1, 10, 10), "The linear model has the lowest loss"),
+        ("linear", (1, 10, 10), "The linear model is the result, since no other is clearly better"),
+        ("task_driven", (40, 40, 40), "None of them is better than one answer for all signals"),
     ],
 )
 def test_what_is_said_of_a_comparison(kept, wrong, words):
     names = ("linear", "unsupervised", "task_driven")
     errors = {name: (np.arange(100) < n).astype(float) for name, n in zip(names, wrong, strict=True)}
-    said = _advice(Comparison(errors), SimpleNamespace(best=kept), "accuracy", True)
+    said = _advice(Comparison(errors, of_trial=True), kept, 0.6, "")
     assert re.search(words, said) if words else said == ""
+
+
+def test_signals_far_from_zero_get_a_word_on_their_mean():
+    X, y = waveforms(200)
+    with pytest.warns(UserWarning, match=r"The mean of the signals is \d+ times .* Subtract it first"):
+        fitted(data=(X + 10, y))
+    with warnings.catch_warnings(action="error", category=UserWarning):
+        fitted(data=(X, y))
+
+
+def test_a_signal_with_all_the_energy_gets_a_word():
+    X, y = waveforms(200)
+    X[7] *= 1e4
+    with pytest.warns(UserWarning, match=r"The 2 largest of 200 signals have 99\.5 % of the energy of all"):
+        fitted(data=(X, y))
+
+
+def test_signals_that_are_zero_are_named_as_the_cause():
+    with pytest.warns(UserWarning, match="the codes of all signals are zero: all entries of X are zero"):
+        fitted(data=(np.zeros((50, 5)), np.arange(50) % 2))
+
+
+@pytest.mark.parametrize("early_stopping", ["auto", True])
+def test_held_out_scores_with_weights_are_those_of_score(early_stopping):
+    """R² relative to the weighted variance around the weighted mean."""
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((300, 4))
+    high = X[:, 0] > 0
+    y = 10.0 * high + rng.standard_normal(300)
+    with warnings.catch_warnings(action="ignore", category=td.BaselineWarning):
+        model = td.TaskDrivenRegressor(random_state=0, early_stopping=early_stopping)
+        model.fit(X, y, sample_weight=np.where(high, 100.0, 0.01))
+    assert model.held_out_scores_["linear"] < 0.2  # the means of the two halves are no help
+    targets, scores = ColumnTargets(model._settings(), True, 1), rng.standard_normal((300, 1))
+    weights = rng.uniform(0, 5, 300)
+    errors = targets.errors(y[:, None], scores, weights)
+    assert 1 - errors.mean() == pytest.approx(r2_score(y, scores[:, 0], sample_weight=weights))
+
+
+def test_weights_that_vanish_leave_scores_finite():
+    X, y = waveforms(600)
+    weights = np.r_[1.0, np.full(599, 1e-60)]
+    with warnings.catch_warnings(action="ignore"):
+        model = td.TaskDrivenClassifier(random_state=0).fit(X.astype(np.float32), y, sample_weight=weights)
+    assert model.held_out_scores_ is None or np.isfinite(list(model.held_out_scores_.values())).all()
+
+
+@pytest.mark.parametrize("learning_rate", ["auto", "adaptive", 0.1])
+def test_a_linear_model_that_was_kept_can_be_trained_further(learning_rate):
+    X, y = linear_task(120, 6)
+    model = fitted(data=(X, y), learning_rate=learning_rate)
+    assert model.kept_ == "linear"
+    before = model.coef_.copy()
+    further = copy.deepcopy(model).partial_fit(X, 1 - y)
+    assert not np.array_equal(further.coef_, before)
+    assert further.kept_ == "task_driven"
+    warm = model.set_params(warm_start=True, max_iter=5).fit(X, y)
+    assert not np.array_equal(warm.coef_, before)
+    assert (warm.kept_, warm.n_iter_) == ("task_driven", 5)
+
+
+def test_a_linear_model_kept_on_a_validation_part_can_be_trained_further():
+    rng = np.random.default_rng(0)
+    X = rng.standard_normal((6000, 8))
+    y = (X @ rng.standard_normal(8) + 0.3 * rng.standard_normal(6000) > 0).astype(int)
+    model = fitted(data=(X, y))
+    assert model.kept_ == "linear"
+    assert model.partial_fit(X[:200], 1 - y[:200]).kept_ == "task_driven"
+
+
+def test_nothing_is_learned_again_where_a_baseline_was_kept():
+    X, y = linear_task(120, 6)
+    model = fitted(data=(X, y), warm_start=True)
+    with pytest.warns(UserWarning, match=r"left the training out: nothing was learned now\. .* set max_iter"):
+        model.fit(X, y)
+
+
+def test_a_given_nu_is_that_of_the_result():
+    X, y = linear_task(120, 8)
+    with pytest.warns(td.BaselineWarning):
+        model = td.TaskDrivenClassifier(nu=100.0, random_state=0).fit(X, y)
+    assert (model.nu_, model.kept_ != "linear") == (100.0, True)
+    assert np.abs(model.coef_).max() < 0.1
+
+
+def test_nu_of_a_linear_model_that_was_kept():
+    """The coefficients are those of ridge regression with this ν, on columns whose root mean square norm is one."""
+    X, y = linear_task(120, 8)
+    target = X @ np.arange(8.0) + y
+    model = fitted(td.TaskDrivenRegressor, (X, target))
+    assert model.kept_ == "linear"
+    square = np.square(X).sum(axis=1).mean()
+    distances = []
+    for columns in (Columns.of(X / np.sqrt(square), scale=scale) for scale in (True, False)):
+        ridge = Ridge(alpha=120 * model.nu_ / square).fit(columns.of_signals(X / np.sqrt(square)), target)
+        distances.append(np.abs(model.coef_[0, -8:] - ridge.coef_ * columns.factor / np.sqrt(square)).max())
+    assert min(distances) < 1e-8
+
+
+def test_dictionaries_of_classes_are_those_of_all_samples(monkeypatch):
+    rng = np.random.default_rng(0)
+    y = np.arange(600) % 3
+    X = rng.standard_normal((600, 6)) * (1 + 2 * np.eye(3, 6)[y])
+    found = []
+    of_classes = Start._of_classes
+
+    def seen(self, member, sample):
+        found.append((len(sample.X), of_classes(self, member, sample)))
+        return found[-1][1]
+
+    monkeypatch.setattr(Start, "_of_classes", seen)
+    model = fitted(data=(X, y), n_components=12, dictionary_init="classes", learning_rate=1e-12)
+    assert sorted(n for n, _ in found) == [480, 600]
+    np.testing.assert_allclose(model.components_, dict(found)[600], atol=1e-9)
+
+
+def test_a_mu_path_is_not_replaced_on_one_held_out_sample():
+    X = np.random.default_rng(0).standard_normal((200, 10))
+    y = np.full(200, -1)
+    y[:2] = 0, 1
+    model = fitted(data=(X, y), mu=(1.0, 0.5))
+    assert model.kept_ == "task_driven"
+
+
+@pytest.mark.parametrize("when", ["replace", "later"])
+def test_an_interrupt_at_the_end_leaves_a_whole_model(monkeypatch, when):
+    """The linear model that takes the place of the learned one does so at once."""
+    rng = np.random.default_rng(3)
+    X = rng.standard_normal((6000, 30)) * np.r_[5, np.full(29, 0.3)]
+    y = (X[:, 0] + 6 * rng.standard_normal(6000) > 0).astype(int)
+    steps = []
+
+    def interrupted(*arguments, **changes):
+        steps.append(1)
+        if len(steps) == (1 if when == "replace" else 3):
+            raise KeyboardInterrupt
+        return dataclasses.replace(*arguments, **changes)
+
+    monkeypatch.setattr(conclusion, "replace", interrupted)
+    model = td.TaskDrivenClassifier(20, random_state=0)
+    with pytest.raises(KeyboardInterrupt):
+        model.fit(X, y)
+    assert model.decision_ == "split"
+    assert model.coef_.shape == (1, 40)
+    assert model.score(X, y) > 0.7
 
 
 def test_the_last_line(capfd):
@@ -284,7 +434,8 @@ def test_few_samples(n):
 def test_features_that_do_not_change():
     X, y = linear_task()
     X[:, 3:] = np.linspace(-1e9, 1e9, 27)
-    model = fitted(data=(X, y))
+    with pytest.warns(UserWarning, match="The mean of the signals is 1795792595 times as large"):
+        model = fitted(data=(X, y))
     assert np.isfinite(model.decision_function(X)).all()
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import math
 import numbers
 import shutil
@@ -54,6 +55,7 @@ class Progress:
 
 Callback = Callable[[Progress], Any]
 
+SAYING_SECONDS = 2.0  # between two lines before the first batch
 SPEED_SECONDS = 10.0  # over which the speed is measured
 
 
@@ -82,14 +84,17 @@ class StatusLine:
         self._written_at = -math.inf
         self._width = 0  # of the text on the terminal
 
-    def show(self, text: str, *, now: bool = False) -> None:
-        """Write a text if the last one was written a while ago, or `now`; else keep it for :meth:`close`."""
+    def show(self, text: str, *, now: bool = False, seconds: float | None = None) -> None:
+        """Write a text if the last one was written a while ago, or `now`; else keep it for :meth:`close`.
+
+        With `seconds`, a while is not longer than that.
+        """
         self._pending = text
         file = self._open_file()
         if file is None:
             return
-        seconds = self._terminal_seconds if _is_terminal(file) else self._seconds
-        if seconds is not None and (now or time.monotonic() - self._written_at >= seconds):
+        least = self._terminal_seconds if _is_terminal(file) else self._seconds
+        if least is not None and (now or time.monotonic() - self._written_at >= min(least, seconds or math.inf)):
             self._write(file, text)
 
     def print(self, text: str) -> None:
@@ -131,22 +136,17 @@ class StatusLine:
 
 def _is_terminal(file: Any) -> bool:
     """Return whether a file is a terminal; what a program puts in the place of standard error may not know."""
-    isatty = getattr(file, "isatty", None)
     try:
-        return callable(isatty) and bool(isatty())
-    except (OSError, ValueError):
+        return bool(file.isatty())
+    except Exception:
         return False
 
 
 def _print(file: Any, text: str) -> None:
-    """Write to a file. A file that cannot be written to, such as a pipe that was closed, must not end a training."""
-    try:
+    """Write to a file. Whatever is in its place, such as a pipe that was closed, must not end a training."""
+    with contextlib.suppress(Exception):
         file.write(text)
-        flush = getattr(file, "flush", None)
-        if flush is not None:
-            flush()
-    except (OSError, ValueError):
-        return
+        file.flush()
 
 
 class ProgressLine:
@@ -179,7 +179,7 @@ class ProgressLine:
 
     def say(self, text: str) -> None:
         """Show what is done before the first batch."""
-        self._line.show(text)
+        self._line.show(text, seconds=SAYING_SECONDS)
 
     def conclude(self, text: str) -> None:
         """Show a result on a line of its own, of any length."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -14,10 +15,10 @@ from taskdict._learning.convex import Linear, fit_linear, leave_one_out
 from taskdict._learning.models import Columns
 from taskdict._learning.objective import Weights
 from taskdict._learning.selection import LEAST_SAMPLES, NUS, some_rows
-from taskdict.losses import CodeLoss, Loss, is_quadratic, sees_codes
+from taskdict.losses import CodeLoss, Loss, is_log_likelihood, is_quadratic, sees_codes
 from taskdict.streams.pairs import Batch
 
-LIKELIHOOD_SHARES = (1.0, 0.1, 0.03)  # of the best penalty of least squares, that are tried for a likelihood
+LIKELIHOOD_SHARES = (1.0, 0.1)  # of the best penalty of least squares, that are tried for a likelihood
 
 
 class Judge(Protocol):
@@ -34,10 +35,10 @@ class Judge(Protocol):
     def numbers(self, y: Any) -> Floats:
         """Return the targets as columns of numbers, for least squares."""
 
-    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return the error of each sample; one minus their mean is the score of the estimator."""
+    def errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return the error of each sample times its weight; one minus their mean is the score of the estimator."""
 
-    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+    def linear_errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
         """Return the same for the scores of a model of `linear_task`."""
 
 
@@ -70,10 +71,11 @@ class LinearBaseline:
 
     @classmethod
     def candidates(cls, judge: Judge, committee: Committee, sample: Batch) -> list[LinearBaseline]:
-        """Return baselines to compare on held-out samples, with penalties that fall.
+        """Return baselines to compare on held-out samples.
 
         Features are standardised or as they are, whichever has the lower leave-one-out error of least squares. The best
-        penalty of least squares is only a guess for a likelihood, so there are several.
+        penalty of least squares is only a guess for a likelihood, so there are two, and that of
+        scikit-learn's LogisticRegression on standardised features.
         """
         objective = committee.members[0].objective
         loss: Loss | CodeLoss = objective.loss
@@ -92,10 +94,13 @@ class LinearBaseline:
             errors = [leave_one_out(each.of_signals(some.X), numbers, some.weights, nus, intercept) for each in either]
             best = int(np.argmin([each.min() for each in errors]))
             columns, nu = either[best], NUS[int(errors[best].argmin())] / n
-        shares = (1.0,) if is_quadratic(loss) else LIKELIHOOD_SHARES
-        return [
-            cls(judge, committee, columns, loss, n_outputs, share * nu, intercept, is_of_the_task) for share in shares
-        ]
+        penalised = [(columns, share * nu) for share in ((1.0,) if is_quadratic(loss) else LIKELIHOOD_SHARES)]
+        if is_log_likelihood(loss):
+            standardised = either[0]
+            default = 1 / (n * max(1, int(np.count_nonzero(standardised.factor))))
+            if not any(of is standardised and np.isclose(nu, default) for of, nu in penalised):
+                penalised.append((standardised, default))
+        return [cls(judge, committee, of, loss, n_outputs, nu, intercept, is_of_the_task) for of, nu in penalised]
 
     def fit(self, batch: Batch, start: Linear | None = None) -> Linear:
         """Return the linear model that is learned from a batch, from one with another penalty."""
@@ -105,14 +110,25 @@ class LinearBaseline:
             start = Linear(np.zeros((self.n_outputs, m), dtype), np.zeros(self.n_outputs, dtype))
         return fit_linear(features, y, batch.weights, self.loss, start, self.nu, self.fit_intercept)
 
+    @staticmethod
+    def fit_all(baselines: Sequence[LinearBaseline], batch: Batch) -> Iterator[Linear]:
+        """Yield the linear models of several baselines, each from the one before on the same features."""
+        fitted: Linear | None = None
+        columns: Columns | None = None
+        for each in baselines:
+            fitted = each.fit(batch, fitted if each.columns is columns else None)
+            columns = each.columns
+            yield fitted
+
     def scores(self, linear: Linear, X: Floats) -> Floats:
         """Return the scores of signals."""
         scores: Floats = self.columns.of_signals(X) @ linear.W.T + linear.b
         return scores
 
-    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return the error of each sample."""
-        return self.judge.errors(y, scores) if self.is_of_the_task else self.judge.linear_errors(y, scores)
+    def errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return the error of each sample times its weight."""
+        errors = self.judge.errors if self.is_of_the_task else self.judge.linear_errors
+        return errors(y, scores, weights)
 
     def losses(self, y: Any, scores: Floats) -> NDArray[np.float64]:
         """Return the loss of each sample."""

@@ -12,8 +12,8 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._common.arrays import Floats
 from taskdict._files import storage
-from taskdict.streams.pairs import Batch
 
 LINEAR = "linear"
 UNSUPERVISED = "unsupervised"
@@ -88,10 +88,10 @@ def clearly_less(first: NDArray[np.float64], second: NDArray[np.float64]) -> boo
     return bool(difference.mean() > error * (1 + ROUNDING))
 
 
-def weighed(values: NDArray[np.float64], batch: Batch) -> NDArray[np.float64]:
-    """Return values of the samples of a batch times their weights, which are one on average."""
-    if batch.weights is None:
+def weighed(values: NDArray[np.float64], weights: Floats | None) -> NDArray[np.float64]:
+    """Return values of samples times their weights, which are made one on average."""
+    if weights is None or not weights.any():
         return values
-    weights = batch.weights.astype(np.float64)
-    product: NDArray[np.float64] = values * (weights / weights.mean())
+    wide = weights.astype(np.float64)
+    product: NDArray[np.float64] = values * (wide / wide.mean())
     return product

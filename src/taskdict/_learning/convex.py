@@ -100,13 +100,23 @@ def fit_linear(
         shares *= weights
     if is_quadratic(loss):
         return _ridge(features, y, shares, nu, fit_intercept, start.W, start.b)
-    basis = None
-    if n < features.shape[1]:  # the best W has its rows in the span of the samples: f = basis · coordinates
-        basis, coordinates = np.linalg.qr(features.T)
-        start, features = replace(start, W=start.W @ basis), np.ascontiguousarray(coordinates.T)
+    features, basis = _in_span(features)
+    if basis is not None:
+        start = replace(start, W=start.W @ basis)
     slopes = _slopes([features], y, shares, loss)
     W, b, _ = _minimise(slopes, start.W, start.b, nu, fit_intercept, options=QUICK)
     return Linear(W if basis is None else W @ basis.T, b)
+
+
+def _in_span(features: Floats) -> tuple[Floats, Floats | None]:
+    """Return fewer features where there are fewer samples: coordinates in their span, and its basis, else None.
+
+    With ν > 0 the rows of the best W lie in that span, and ‖W‖ is the same in its coordinates.
+    """
+    if len(features) >= features.shape[1]:
+        return features, None
+    basis, coordinates = np.linalg.qr(features.T)
+    return np.ascontiguousarray(coordinates.T), basis
 
 
 def _slopes(blocks: Sequence[Any], y: Any, shares: Floats, loss: Loss) -> Callable[[Floats, Floats], Slopes]:
@@ -152,6 +162,9 @@ def _ridge(features: Any, y: Floats, weights: Floats, nu: float, fit_intercept: 
     dtype = W.dtype
     weights = weights.astype(np.float64)
     features, y = features.astype(np.float64), np.asarray(y, np.float64)
+    basis = None
+    if not sp.issparse(features):
+        features, basis = _in_span(features)
     total = weights.sum()
     mean, mean_y = np.zeros(features.shape[1]), np.zeros(y.shape[1])
     if fit_intercept and total > 0:
@@ -166,6 +179,8 @@ def _ridge(features: Any, y: Floats, weights: Floats, nu: float, fit_intercept: 
     right = weighted.T @ y - total * np.outer(mean, mean_y)
     found = ridge(gram, right, nu, dtype)
     intercept = mean_y - found @ mean if fit_intercept else b
+    if basis is not None:
+        found = found @ basis.T
     return Linear(np.ascontiguousarray(found, dtype), np.asarray(intercept).astype(dtype))
 
 

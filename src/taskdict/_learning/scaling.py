@@ -58,6 +58,10 @@ class Scaling:
         """Return the weight of ‖W‖²."""
         return nu / self.c ** (2 * self.degree)
 
+    def nu_outside(self, nu: float) -> float:
+        """Return the weight of ‖W‖² in the units of the user."""
+        return nu * self.c ** (2 * self.degree)
+
     def nu2(self, nu2: float) -> float:
         """Return the weight of ‖Z‖²."""
         return nu2 / self.of_targets / self.of_targets

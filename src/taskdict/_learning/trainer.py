@@ -115,7 +115,8 @@ class Trainer:
             return replace(state, rhos=(schedule.rho,) * count, moments=None)
         if schedule.adaptive and state.moments is None:
             return replace(state, rhos=(schedule.pace,) * count)
-        if not schedule.adaptive and state.moments is not None:
+        unknown = state.moments is not None or not all(state.rhos)
+        if not schedule.adaptive and unknown and not self.is_done(state):
             rhos = self._search_all(state, schedule.stage(state.t), refit=False)
             return None if rhos is None else replace(state, rhos=rhos, moments=None)
         return state

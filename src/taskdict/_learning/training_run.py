@@ -82,7 +82,7 @@ class TrainingRun:
         training = self.training
         file = None
         if checkpoint is not None:
-            file = Checkpoint(checkpoint, lambda path: write(path, training), CHECKPOINT_SECONDS)
+            file = Checkpoint(checkpoint, lambda path: write(path, self.training), CHECKPOINT_SECONDS)
             if training.state.t == 0:
                 file.write(0)
         n_signals = 0
@@ -111,7 +111,7 @@ class TrainingRun:
             raise
         conclude()
         if file is not None:
-            file.finish(training.state.t)
+            file.finish(self.training.state.t)
 
     def step(self, batch: Batch, position: Any) -> None:
         """Learn from one batch; either all of it counts or, if anything is raised, nothing."""

@@ -58,6 +58,7 @@ def hold_trial(
     classes: Any,
     batch_size: int,
     may_be_linear: bool,
+    say: Callable[[str], None],
 ) -> Trial | None:
     """Train on a part of the sample and compare on the rest.
 
@@ -75,6 +76,8 @@ def hold_trial(
         Samples of a batch of the training.
     may_be_linear : bool
         Whether the linear model may be the best.
+    say : callable
+        Shows what is done.
 
     Returns
     -------
@@ -90,16 +93,16 @@ def hold_trial(
     linear = [_Scored() for _ in baselines]
     parts = []
     start: Each = ()
-    for k in range(1 if n >= ENOUGH * PARTS else PARTS):
+    n_parts = 1 if n >= ENOUGH * PARTS else PARTS
+    for k in range(n_parts):
+        which = f", {k + 1} of {n_parts}" if n_parts > 1 else ""
         kept, held = (sample.rows(np.flatnonzero(chosen), sample.others) for chosen in (part_of != k, part_of == k))
         schedule = _of_as_many_passes(trainer.schedule, n, len(kept.X), batch_size)
-        trained = _train(Trainer(committee, schedule, kept, None, batch_size, trainer.seed), begin(kept))
+        trained = _train(Trainer(committee, schedule, kept, None, batch_size, trainer.seed), begin(kept), say, which)
         if trained is None:
             return None
         start, end = trained
-        fitted = None
-        for each, scored in zip(baselines, linear, strict=True):
-            fitted = each.fit(kept, fitted)
+        for each, fitted, scored in zip(baselines, LinearBaseline.fit_all(baselines, kept), linear, strict=True):
             scores = each.scores(fitted, held.X)
             scored.add(scores, each.losses(held.y, scores))
         for name, weights in ((UNSUPERVISED, start), (TASK_DRIVEN, end)):
@@ -110,13 +113,13 @@ def hold_trial(
         np.concatenate([part.y for part in parts]),
         None if sample.weights is None else np.concatenate([part.weights for part in parts]),
     )
-    losses = {name: weighed(scored.losses, held) for name, scored in found.items()}
+    losses = {name: weighed(scored.losses, held.weights) for name, scored in found.items()}
     judge = baselines[0].judge
-    errors = {name: weighed(judge.errors(held.y, scored.scores), held) for name, scored in found.items()}
-    of_linear = [weighed(scored.losses, held) for scored in linear]
+    errors = {name: judge.errors(held.y, scored.scores, held.weights) for name, scored in found.items()}
+    of_linear = [weighed(scored.losses, held.weights) for scored in linear]
     lowest = min(range(len(linear)), key=lambda k: float(of_linear[k].mean()))
     baseline = baselines[lowest]
-    errors[LINEAR] = weighed(baseline.errors(held.y, linear[lowest].scores), held)
+    errors[LINEAR] = baseline.errors(held.y, linear[lowest].scores, held.weights)
     if may_be_linear:
         losses[LINEAR] = of_linear[lowest]
     return Trial(Comparison(errors, of_trial=True), start, _best(losses, errors), baseline)
@@ -160,7 +163,9 @@ def _best(losses: dict[str, NDArray[np.float64]], errors: dict[str, NDArray[np.f
     return LINEAR if is_better(LINEAR, best) else best
 
 
-def _train(trainer: Trainer, weights: Sequence[Weights]) -> tuple[Each, Each] | None:
+def _train(
+    trainer: Trainer, weights: Sequence[Weights], say: Callable[[str], None], which: str
+) -> tuple[Each, Each] | None:
     """Return the weights at the start and at the end of a training, None if it diverges."""
     state = trainer.start(weights)
     if state is None:
@@ -169,6 +174,7 @@ def _train(trainer: Trainer, weights: Sequence[Weights]) -> tuple[Each, Each] | 
     for t in range(trainer.schedule.total):
         if trainer.is_done(state):
             break
+        say(f"trying it on a part of the samples{which}: batch {t + 1}/{trainer.schedule.total}")
         state, step = trainer.step(state, _batch(trainer.sample, t, trainer.batch_size, trainer.seed))
         if step.outcome is Outcome.DIVERGED:
             return None

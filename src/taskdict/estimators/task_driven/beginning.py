@@ -13,7 +13,7 @@ from taskdict._common.progress import Reporter
 from taskdict._common.warn import warn
 from taskdict._learning.baseline import LinearBaseline
 from taskdict._learning.committee import Committee, Member
-from taskdict._learning.comparison import LINEAR, TASK_DRIVEN, UNSUPERVISED, Comparison, weighed
+from taskdict._learning.comparison import LINEAR, TASK_DRIVEN, UNSUPERVISED, Comparison
 from taskdict._learning.descent import DivergedError
 from taskdict._learning.models import Columns, model_named
 from taskdict._learning.objective import Objective, Weights
@@ -29,6 +29,7 @@ from taskdict._learning.training_run import TrainingRun, raise_bad_signal
 from taskdict._learning.trial import hold_trial
 from taskdict.constraints import UnitBall
 from taskdict.estimators.features import Features
+from taskdict.estimators.task_driven.condition import Condition
 from taskdict.estimators.task_driven.learned import LearnedTask
 from taskdict.estimators.task_driven.targets import Targets
 from taskdict.losses import is_quadratic, sees_codes
@@ -177,7 +178,10 @@ def _begin_anew(
     """Choose what was left open, find where the training starts, and try whether it is worth while."""
     source, targets, seed = opened.source, opened.targets, opened.seed
     n_features, say = source.n_features, _silent if reporter is None else reporter.say
-    say("learning a dictionary without targets")
+    if reporter is not None and settings.lambda1 is None:
+        for found in Condition.of(sample.X).warnings:
+            warn(found, UserWarning)
+    say("learning a dictionary without targets, and choosing what is left open")
     plan, start, dictionary = _plan(settings, targets, sample, source, seed, n_threads, one_batch=reporter is None)
     inside, validation = _inside(plan.scaling, sample, source)
     trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
@@ -188,26 +192,31 @@ def _begin_anew(
 
     weights = begin_on(inside)
     if len(members[0].objective.encode(weights[0], inside.X[:CHECKED_CODES], n_threads).encoded.indices) == 0:
-        warn(f"the codes of all signals are zero: lambda1={plan.lambda1:.3g} is too large for them.", UserWarning)
+        cause = f"lambda1={plan.lambda1:.3g} is too large for them" if inside.X.any() else "all entries of X are zero"
+        warn(f"the codes of all signals are zero: {cause}.", UserWarning)
     max_iter = 0 if reporter is None else plan.n_batches
     if validation is None and settings.is_tried and reporter is not None and not source.has_versions:
         say("trying it on a part of the samples")
         baselines = LinearBaseline.candidates(targets, trainer.committee, inside)
         classes = inside.y if inside.y.dtype.kind == "i" else None
         size = settings.samples_of_batch(targets.batch_factor)
-        trial = hold_trial(trainer, begin_on, baselines, classes, size, may_be_linear(settings, baselines[0]))
+        may_be = may_be_linear(settings, baselines[0])
+        trial = hold_trial(trainer, begin_on, baselines, classes, size, may_be, say)
         if trial is not None:
             best, baseline = trial.best, trial.baseline
             if best == LINEAR:
                 plan = replace(plan.without_training(), scaling=replace(plan.scaling, columns=baseline.columns))
-                plan = replace(plan, settings=replace(plan.settings, decision="joint"))
+                nu = plan.scaling.nu_outside(baseline.nu)
+                plan = replace(plan, settings=replace(plan.settings, decision="joint"), nu=nu)
                 linear = baseline.in_place_of(weights[0], baseline.fit(inside))
                 trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
-                return _Begun(plan, State((linear,), (0.0,)), trainer, max_iter, trial.comparison, best)
+                schedule = trainer.schedule
+                rho = schedule.pace if schedule.adaptive else schedule.rho or 0.0  # 0 is to be found
+                return _Begun(plan, State((linear,), (rho,)), trainer, max_iter, trial.comparison, best)
             if best == UNSUPERVISED:
                 plan = plan.without_training()
                 trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
-            if dictionary is not None or not isinstance(settings.dictionary_init, str):
+            if not isinstance(settings.dictionary_init, str):
                 weights = list(trial.start)  # a model that is near to that of all samples, on the same dictionary
             say("fitting the first model")
             return _Begun(plan, trainer.start(weights), trainer, max_iter, trial.comparison, best)
@@ -215,15 +224,18 @@ def _begin_anew(
     state = trainer.start(weights)
     comparison = None
     if validation is not None and state is not None:
-        errors = targets.errors(validation.y, trainer.committee.scores(state.weights, validation.X))
-        comparison = Comparison({UNSUPERVISED: weighed(errors, validation)})
+        scores = trainer.committee.scores(state.weights, validation.X)
+        comparison = Comparison({UNSUPERVISED: targets.errors(validation.y, scores, validation.weights)})
     return _Begun(plan, state, trainer, max_iter, comparison)
 
 
 def may_be_linear(settings: TaskSettings, baseline: LinearBaseline) -> bool:
-    """Return whether a linear model on the signals may be the result: a joint model without weight on the codes."""
-    free = settings.decision in (AUTO, "joint") and settings.n_measurements is None and settings.coef_set is None
-    return free and baseline.is_of_the_task
+    """Return whether a linear model on the signals may be the result: a joint model without weight on the codes.
+
+    Not with a given ν, since the linear model has another one.
+    """
+    free = settings.decision in (AUTO, "joint") and settings.nu is None
+    return free and settings.n_measurements is None and settings.coef_set is None and baseline.is_of_the_task
 
 
 def _silent(text: str) -> None:

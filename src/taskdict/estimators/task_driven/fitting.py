@@ -18,6 +18,7 @@ from taskdict._common.progress import Reporter
 from taskdict._common.threads import one_blas_thread, resolve_threads
 from taskdict._files import storage
 from taskdict._files.checkpoint import check_checkpoint
+from taskdict._learning.comparison import TASK_DRIVEN
 from taskdict._learning.task_settings import TaskSettings
 from taskdict._learning.training import Training
 from taskdict.estimators.codes import model_file
@@ -125,7 +126,7 @@ def partial_fit_task(estimator: Any, settings: TaskSettings, targets: Targets, d
             check_continues(settings, previous, opened.source, opened.targets)
         run = begin(estimator, endless, opened, previous, earlier, "", n_threads, None)
         run.training.max_iter = 0 if previous is None else previous.max_iter
-        run.training.comparison = None
+        run.training.comparison, run.training.best = None, TASK_DRIVEN
         schedule = run.trainer.schedule
         run.trainer.schedule = replace(schedule, max_iter=ENDLESS, t0=schedule.max_iter / 10, mus=schedule.mus[-1:])
         run.training.state = run.training.state.unguarded()  # the limits of fit are those of its data

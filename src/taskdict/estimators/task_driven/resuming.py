@@ -142,7 +142,14 @@ def is_finished(settings: TaskSettings, training: Training) -> bool:
 def warn_nothing_learned(training: Training, max_iter: int, path: str | os.PathLike[str] | None) -> None:
     """Warn that `fit` has learned nothing, since the training was complete before; `path` is its file, if any."""
     if path is None:
-        warn_finished(len(training.steps), max_iter, "raise max_iter")
+        if training.is_left_out(None) and not training.steps:
+            warn(
+                f"warm_start=True resumes a fit that has kept a baseline (kept_={training.best!r}) and left the "
+                "training out: nothing was learned now. To train the dictionary all the same, set max_iter.",
+                FinishedTrainingWarning,
+            )
+        else:
+            warn_finished(len(training.steps), max_iter, "raise max_iter")
         return
     warn(
         f"checkpoint {os.fspath(path)!r} is of a finished training on these data with these parameters: its model is "

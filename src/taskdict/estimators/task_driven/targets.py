@@ -17,6 +17,7 @@ from taskdict._common.arrays import Floats
 from taskdict._common.validation import check_targets, unlabelled
 from taskdict._files import storage
 from taskdict._learning.committee import Select
+from taskdict._learning.comparison import weighed
 from taskdict._learning.models import CONSTANT
 from taskdict._learning.scaling import size_of
 from taskdict._learning.task_settings import TaskSettings
@@ -82,11 +83,14 @@ class Targets(Protocol):
     def numbers(self, y: Any) -> Floats:
         """Return the targets of a batch as columns of numbers, for least squares."""
 
-    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return the error of each sample; one minus their mean is the score of the estimator."""
+    def errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return the error of each sample times its weight; one minus their mean is the score of the estimator."""
 
-    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+    def linear_errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
         """Return the same for the scores of a linear model on the signals."""
+
+    def constant_score(self, y: Any, weights: Floats | None) -> float:
+        """Return the score of the best model that is the same for all signals."""
 
     def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return the size of the targets and their offset, for each output or one for all."""
@@ -140,13 +144,18 @@ class ClassTargets:
         indicators: Floats = (y[:, None] == np.arange(len(self.classes))).astype(np.float64)
         return indicators
 
-    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return 1 for each sample that gets a wrong class."""
-        return np.asarray(self.coding.predict(scores) != y, np.float64)
+    def errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return 1 for each sample that gets a wrong class, times its weight."""
+        return weighed(np.asarray(self.coding.predict(scores) != y, np.float64), weights)
 
-    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return 1 for each sample that gets a wrong class."""
-        return np.asarray(scores.argmax(axis=1) != y, np.float64)
+    def linear_errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return 1 for each sample that gets a wrong class, times its weight."""
+        return weighed(np.asarray(scores.argmax(axis=1) != y, np.float64), weights)
+
+    def constant_score(self, y: Any, weights: Floats | None) -> float:
+        """Return the share of the most frequent class."""
+        sizes = np.bincount(y, weights)
+        return float(sizes.max() / sizes.sum())
 
     def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return no change: targets are numbers of classes."""
@@ -291,20 +300,24 @@ class ColumnTargets:
         columns: Floats = y
         return columns
 
-    def errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
-        """Return squared errors relative to the variance of each column, averaged over the columns."""
+    def errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
+        """Return squared errors relative to the variance of each column, averaged over the columns, times weights."""
         y, off = np.asarray(y, np.float64), np.square(np.asarray(y, np.float64) - np.asarray(scores, np.float64))
-        mean = y.mean(axis=0)
-        spread = np.square(y - mean).mean(axis=0)
+        shares = weighed(np.full(len(y), 1 / max(1, len(y))), weights)
+        mean = shares @ y
+        spread = shares @ np.square(y - mean)
         rounding = np.square(CONSTANT * np.finfo(scores.dtype).eps * np.abs(mean))
         constant = spread <= rounding  # then a prediction is right or wrong
         relative = np.where(constant, off > rounding, off / np.where(constant, 1, spread))
-        errors: NDArray[np.float64] = relative.mean(axis=1)
-        return errors
+        return weighed(relative.mean(axis=1), weights)
 
-    def linear_errors(self, y: Any, scores: Floats) -> NDArray[np.float64]:
+    def linear_errors(self, y: Any, scores: Floats, weights: Floats | None = None) -> NDArray[np.float64]:
         """Return the same errors."""
-        return self.errors(y, scores)
+        return self.errors(y, scores, weights)
+
+    def constant_score(self, y: Any, weights: Floats | None) -> float:
+        """Return the R² of the mean."""
+        return 0.0
 
     def scaling(self, y: Floats, fit_intercept: bool) -> tuple[tuple[float, ...], tuple[float, ...]]:
         """Return units in which targets are of size one; no change unless the loss is quadratic.
