@@ -72,6 +72,7 @@ def expected_failed_checks(estimator):
     return {}
 
 
+@pytest.mark.filterwarnings("ignore:The mean of the signals is")  # of checks with signals around 100
 @parametrize_with_checks(ESTIMATORS, expected_failed_checks=expected_failed_checks)
 def test_scikit_learn_checks(estimator, check):
     check(estimator)

@@ -171,8 +171,8 @@ class TaskDrivenClassifier(ClassifierMixin, TaskAttributesMixin, PersistentEstim
     kept_ : {"task_driven", "linear", "unsupervised"}
         Which of the three is the result. A baseline is kept where its held-out loss is lower and its score no lower; of
         few samples, the linear model unless another is clearly better. As "linear", the model is a joint one with
-        weights of zero on the codes. There is a :class:`taskdict.BaselineWarning` if a baseline was kept, or is better
-        by more than a standard error.
+        weights of zero on the codes; it is not kept if `nu` is given. There is a :class:`taskdict.BaselineWarning` if a
+        baseline was kept, or is better by more than a standard error.
     learning_rate_ : float or array
         The ρ that was used.
     n_iter_ : int

@@ -24,8 +24,6 @@ class Condition:
 
     Attributes
     ----------
-    size : float
-        The root mean square norm.
     off_centre : float
         The norm of the mean over the root mean square distance from it; 0 if all signals are the same.
     scales : float
@@ -36,7 +34,6 @@ class Condition:
         The share of the few largest signals in the squared distances of all from the mean.
     """
 
-    size: float
     off_centre: float
     scales: float
     n_signals: int
@@ -46,16 +43,15 @@ class Condition:
     @classmethod
     def of(cls, X: Floats) -> Condition:
         """Return the condition of signals."""
-        n = len(X)
-        mean = X.mean(axis=0, dtype=np.float64)
-        squares = np.square(X - mean)
+        n, top = len(X), float(np.abs(X).max(initial=0)) or 1.0
+        mean = X.mean(axis=0, dtype=np.float64) / top
+        squares = np.square(X / top - mean)
         of_signals, of_features = squares.sum(axis=1), squares.sum(axis=0)
         energy, spreads = float(of_signals.sum()), np.sqrt(of_features[of_features > 0])
         n_large = max(1, math.ceil(FEW * n))
         largest = float(np.partition(of_signals, n - n_large)[n - n_large :].sum())
         norm, distance = float(np.linalg.norm(mean)), math.sqrt(energy / n)
         return cls(
-            math.hypot(norm, distance),
             norm / distance if distance > CONSTANT * np.finfo(X.dtype).eps * norm else 0.0,
             float(spreads.max() / spreads.min()) if len(spreads) > 0 else 1.0,
             n,
