@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -26,7 +27,7 @@ from taskdict._learning.task_settings import AUTO, DEFAULT_LAMBDA1, TaskSettings
 from taskdict._learning.trainer import NO_RATE, Trainer
 from taskdict._learning.training import Training
 from taskdict._learning.training_run import TrainingRun, raise_bad_signal
-from taskdict._learning.trial import hold_trial
+from taskdict._learning.trial import Trial, hold_trial
 from taskdict.constraints import UnitBall
 from taskdict.estimators.features import Features
 from taskdict.estimators.task_driven.condition import Condition
@@ -69,6 +70,15 @@ class _Plan:
     def without_training(self) -> _Plan:
         """Return the plan without any batches."""
         return replace(self, settings=replace(self.settings, max_iter=0))
+
+    def of_linear(self, baseline: LinearBaseline) -> _Plan:
+        """Return the plan of a joint model that is a linear one, without any batches."""
+        return replace(
+            self,
+            settings=replace(self.settings, max_iter=0, decision="joint"),
+            scaling=replace(self.scaling, columns=baseline.columns),
+            nu=self.scaling.nu_outside(baseline.nu),
+        )
 
     def trainer(
         self, targets: Targets, sample: Batch, validation: Batch | None, n_features: int, seed: int, n_threads: int
@@ -177,23 +187,27 @@ def _begin_anew(
 ) -> _Begun:
     """Choose what was left open, find where the training starts, and try whether it is worth while."""
     source, targets, seed = opened.source, opened.targets, opened.seed
-    n_features, say = source.n_features, _silent if reporter is None else reporter.say
+    say = _silent if reporter is None else reporter.say
     if reporter is not None and settings.lambda1 is None:
         for found in Condition.of(sample.X).warnings:
             warn(found, UserWarning)
     say("learning a dictionary without targets, and choosing what is left open")
     plan, start, dictionary = _plan(settings, targets, sample, source, seed, n_threads, one_batch=reporter is None)
     inside, validation = _inside(plan.scaling, sample, source)
-    trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
+
+    def trainer_of(plan: _Plan) -> Trainer:
+        return plan.trainer(targets, inside, validation, source.n_features, seed, n_threads)
+
+    trainer = trainer_of(plan)
     members = trainer.committee.members
 
     def begin_on(kept: Batch) -> list[Weights]:
         return start.weights(members, targets.n_outputs, kept, dictionary)
 
     weights = begin_on(inside)
-    if len(members[0].objective.encode(weights[0], inside.X[:CHECKED_CODES], n_threads).encoded.indices) == 0:
-        cause = f"lambda1={plan.lambda1:.3g} is too large for them" if inside.X.any() else "all entries of X are zero"
-        warn(f"the codes of all signals are zero: {cause}.", UserWarning)
+    if not isinstance(settings.dictionary_init, str):
+        dictionary = weights[0].D  # the same for all parts of a trial
+    _warn_of_empty_codes(plan, members[0], weights[0], inside, n_threads)
     max_iter = 0 if reporter is None else plan.n_batches
     if validation is None and settings.is_tried and reporter is not None and not source.has_versions:
         say("trying it on a part of the samples")
@@ -203,23 +217,10 @@ def _begin_anew(
         may_be = may_be_linear(settings, baselines[0])
         trial = hold_trial(trainer, begin_on, baselines, classes, size, may_be, say)
         if trial is not None:
-            best, baseline = trial.best, trial.baseline
-            if best == LINEAR:
-                plan = replace(plan.without_training(), scaling=replace(plan.scaling, columns=baseline.columns))
-                nu = plan.scaling.nu_outside(baseline.nu)
-                plan = replace(plan, settings=replace(plan.settings, decision="joint"), nu=nu)
-                linear = baseline.in_place_of(weights[0], baseline.fit(inside))
-                trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
-                schedule = trainer.schedule
-                rho = schedule.pace if schedule.adaptive else schedule.rho or 0.0  # 0 is to be found
-                return _Begun(plan, State((linear,), (rho,)), trainer, max_iter, trial.comparison, best)
-            if best == UNSUPERVISED:
-                plan = plan.without_training()
-                trainer = plan.trainer(targets, inside, validation, n_features, seed, n_threads)
+            say("fitting the first model")
             if not isinstance(settings.dictionary_init, str):
                 weights = list(trial.start)  # a model that is near to that of all samples, on the same dictionary
-            say("fitting the first model")
-            return _Begun(plan, trainer.start(weights), trainer, max_iter, trial.comparison, best)
+            return _after_trial(trial, plan, trainer_of, weights, max_iter)
     say("fitting the first model")
     state = trainer.start(weights)
     comparison = None
@@ -227,6 +228,31 @@ def _begin_anew(
         scores = trainer.committee.scores(state.weights, validation.X)
         comparison = Comparison({UNSUPERVISED: targets.errors(validation.y, scores, validation.weights)})
     return _Begun(plan, state, trainer, max_iter, comparison)
+
+
+def _after_trial(
+    trial: Trial, plan: _Plan, trainer_of: Callable[[_Plan], Trainer], weights: list[Weights], max_iter: int
+) -> _Begun:
+    """Return the beginning of a training, or its end where a baseline was best."""
+    if trial.best == LINEAR:
+        plan = plan.of_linear(trial.baseline)
+        trainer = trainer_of(plan)
+        linear = trial.baseline.in_place_of(weights[0], trial.baseline.fit(trainer.sample))
+        schedule = trainer.schedule
+        rho = schedule.pace if schedule.adaptive else schedule.rho or 0.0  # 0 is to be found
+        return _Begun(plan, State((linear,), (rho,)), trainer, max_iter, trial.comparison, LINEAR)
+    if trial.best == UNSUPERVISED:
+        plan = plan.without_training()
+    trainer = trainer_of(plan)
+    return _Begun(plan, trainer.start(weights), trainer, max_iter, trial.comparison, trial.best)
+
+
+def _warn_of_empty_codes(plan: _Plan, member: Member, weights: Weights, inside: Batch, n_threads: int) -> None:
+    """Warn if the codes of some signals are all zero."""
+    coded = member.objective.encode(weights, inside.X[:CHECKED_CODES], n_threads)
+    if len(coded.encoded.indices) == 0:
+        cause = f"lambda1={plan.lambda1:.3g} is too large for them" if inside.X.any() else "all entries of X are zero"
+        warn(f"the codes of all signals are zero: {cause}.", UserWarning)
 
 
 def may_be_linear(settings: TaskSettings, baseline: LinearBaseline) -> bool:
