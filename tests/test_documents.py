@@ -165,6 +165,10 @@ def test_examples_run(script, arguments, tmp_path):
 SCRIPTS = sorted([*ROOT.glob("benchmarks/*.py"), *ROOT.glob("examples/*.py")])
 
 
+FEW = ("mnist, few labels", "heartbeats, few labels")
+TIME = "time / SVC's, median"
+
+
 def numbers_of_the_suite():
     """Return the cells of the page on when to use it, for each data set, from the record of the suite."""
     record = json.loads((ROOT / "benchmarks" / "results" / "suite.json").read_text())
@@ -194,6 +198,13 @@ def test_when_to_use_it_has_the_numbers_of_the_suite():
     assert table["mean rank"] == [f"{summary[method]['mean rank']:.2f}" for method in record["methods"]]
     name = "within a point of the best, %"
     assert table[name] == [f"{summary[method][name]:.0f}" for method in record["methods"]]
+    alone = {
+        row: 100 * np.mean(record["data sets"][row]["methods"]["taskdict, labelled part"]["scores"]) for row in FEW
+    }
+    assert "alone gives {:.1f} on MNIST, and {:.1f} on the heartbeats".format(*alone.values()) in " ".join(page.split())
+    ours = summary["taskdict"]
+    claim = f"rank of {ours['mean rank']:.1f} of 6 beside .* best on {ours[name]:.0f} %, in {ours[TIME]:.0f} times the"
+    assert re.search(claim, " ".join((ROOT / "README.md").read_text().split()))
     behind = record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"]
     for text in (page, (ROOT / "README.md").read_text()):
         assert f"{behind:.1f} points" in " ".join(text.split())
@@ -204,6 +215,7 @@ def test_the_promises_of_the_defaults_hold_on_the_suite():
     ours = record["summary"]["signals and images"]["taskdict"]
     assert ours["mean rank"] <= 2.5
     assert ours["within a point of the best, %"] >= 50
+    assert ours[TIME] <= 10
     assert record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"] <= 2
 
 
