@@ -7,6 +7,7 @@ does not align its arguments is an error.
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
@@ -69,12 +70,19 @@ class Encoder:
         keep_factors: bool = False,
     ) -> None:
         self.dtype = dictionary.dtype
-        self.n_components = dictionary.shape[0]
+        self.n_components, self.n_features = dictionary.shape
         self.n_threads = n_threads
         self._encoder = _ENCODERS[self.dtype](
             aligned(dictionary), lambda1, lambda2, positive, homotopy, sparse, n_threads
         )
         self._codes: Any = _CODES[self.dtype](keep_factors)  # of the encoder's dtype, which no type can say
+
+    def for_another_batch(self, n_threads: int, keep_factors: bool = False) -> Encoder:
+        """Return an encoder with the same prepared dictionary, and no codes so far; both may be used at once."""
+        other = copy.copy(self)
+        other.n_threads = n_threads
+        other._codes = _CODES[self.dtype](keep_factors)
+        return other
 
     def encode(self, X: Floats) -> None:
         """Append the codes of dense signals; any strides."""

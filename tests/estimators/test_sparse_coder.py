@@ -1,3 +1,7 @@
+import copy
+import pickle
+from concurrent.futures import ThreadPoolExecutor
+
 import numpy as np
 import pytest
 import scipy.sparse as sp
@@ -10,6 +14,8 @@ from sklearn.preprocessing import Normalizer
 
 import taskdict as td
 from helpers import random_problem
+from taskdict._coding.encode import PreparedDictionary
+from taskdict._native import Encoder
 
 
 def test_is_sparse_encode():
@@ -73,3 +79,75 @@ def test_parameters_are_checked_in_fit():
             td.SparseCoder(D, **wrong).fit(X)
     with pytest.raises(ValueError, match="6 features per signal, but the atoms of dictionary have 5"):
         td.SparseCoder(D[:, :5]).fit(X)
+
+
+# The prepared dictionary ----------------------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def preparations(monkeypatch):
+    """The dtypes of the dictionaries that were prepared."""
+    found = []
+
+    class Counted(Encoder):
+        def __init__(self, dictionary, **settings):
+            found.append(dictionary.dtype.name)
+            super().__init__(dictionary, **settings)
+
+    monkeypatch.setattr("taskdict._coding.encode.Encoder", Counted)
+    return found
+
+
+def test_the_dictionary_is_prepared_once_for_each_kind_of_signals(preparations):
+    X, D = random_problem(20, 6, 9)
+    coder = td.SparseCoder(D, lambda1=0.1).fit(X)
+    narrow, few = X.astype(np.float32), sp.csr_array(X)
+    for signals in (X, narrow, few, X[:3], narrow, few, X.tolist(), X.astype(">f8")):
+        expected = td.sparse_encode(signals, D, lambda1=0.1)
+        codes = coder.transform(signals)
+        assert codes.dtype == expected.dtype
+        np.testing.assert_array_equal(codes.toarray(), expected.toarray())
+    of_functions = 8
+    assert len(preparations) == of_functions + 3
+    coder.fit(X)
+    assert len(preparations) == of_functions + 4
+
+
+def test_a_large_dictionary_is_not_kept(preparations, monkeypatch):
+    monkeypatch.setattr("taskdict._coding.encode.MOST_KEPT_ATOMS", 8)
+    X, D = random_problem(20, 6, 9)
+    coder = td.SparseCoder(D).fit(X)
+    np.testing.assert_array_equal(coder.transform(X).toarray(), coder.transform(X).toarray())
+    assert len(preparations) == 3
+
+
+@pytest.mark.parametrize("duplicate", [copy.deepcopy, lambda coder: pickle.loads(pickle.dumps(coder))])
+def test_the_preparation_is_not_copied(duplicate, preparations):
+    X, D = random_problem(20, 6, 900)
+    coder = td.SparseCoder(D).fit(X)
+    other = duplicate(coder)
+    assert len(pickle.dumps(coder)) < 2 * D.nbytes
+    assert len(preparations) == 1
+    np.testing.assert_array_equal(other.transform(X).toarray(), coder.transform(X).toarray())
+    assert len(preparations) == 2
+
+
+def test_threads_share_the_preparation(preparations):
+    X, D = random_problem(400, 20, 60)
+    coder = td.SparseCoder(D, lambda1=0.05, n_threads=1).fit(X)
+    parts = [X[k : k + 50] for k in range(0, 400, 50)]
+    with ThreadPoolExecutor(8) as pool:
+        found = list(pool.map(coder.transform, parts))
+    np.testing.assert_array_equal(sp.vstack(found).toarray(), coder.transform(X).toarray())
+    assert len(preparations) == 1
+
+
+def test_signals_that_do_not_fit_a_prepared_dictionary():
+    X, D = random_problem(20, 6, 9)
+    prepared = PreparedDictionary(D, lambda1=0.1)
+    expected = prepared.codes(X).toarray()
+    with pytest.raises(ValueError, match="X has 5 features per signal, but the atoms of dictionary have 6"):
+        prepared.codes(X[:, :5])
+    with pytest.raises(ValueError, match="row 3 contains NaN or infinity"):
+        prepared.codes(np.where(np.arange(20)[:, None] == 3, np.nan, X))
+    np.testing.assert_array_equal(prepared.codes(X).toarray(), expected)

@@ -16,6 +16,7 @@ from taskdict._common.validation import check_dictionary, check_flag, check_pena
 from taskdict._native import BadSignalError, Encoded, Encoder
 
 METHODS = ("auto", "active-set", "homotopy")
+MOST_KEPT_ATOMS = 4096  # of a prepared dictionary that is kept: its Gram matrices take up to 200 MB
 _CHUNK_BYTES = 1 << 24  # of signals that have to be converted before they are encoded
 
 
@@ -170,16 +171,8 @@ def sparse_encode(
     >>> report
     Report(1 signals: 1 converged, 0 exact, 0 inexact; largest kkt 0.0e+00)
     """
-    encoder, encoded = _encode(
-        X,
-        dictionary,
-        lambda1=lambda1,
-        lambda2=lambda2,
-        positive=positive,
-        method=method,
-        n_threads=n_threads,
-        keep_factors=False,
-    )
+    prepared = PreparedDictionary(dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive, method=method)
+    encoder, encoded = prepared.encode(X, n_threads=n_threads)
     codes = _as_csr(encoded, encoder.n_components)
     if not return_report:
         return codes
@@ -208,65 +201,101 @@ def encode_with_active_sets(
     n_threads: int | None = None,
 ) -> tuple[sp.csr_array, ActiveSets]:
     """Encode like :func:`sparse_encode` and keep the active sets for the gradient; for the learners of this package."""
-    encoder, encoded = _encode(
-        X,
-        dictionary,
-        lambda1=lambda1,
-        lambda2=lambda2,
-        positive=positive,
-        method="auto",
-        n_threads=n_threads,
-        keep_factors=True,
-    )
+    prepared = PreparedDictionary(dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive)
+    encoder, encoded = prepared.encode(X, n_threads=n_threads, keep_factors=True)
     return _as_csr(encoded, encoder.n_components), ActiveSets(encoder, encoded)
 
 
-def _encode(
-    X: Any,
-    dictionary: ArrayLike,
-    *,
-    lambda1: float,
-    lambda2: float,
-    positive: bool,
-    method: str,
-    n_threads: int | None,
-    keep_factors: bool,
-) -> tuple[Encoder, Encoded]:
-    X = check_signals(X)
-    dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
-    atoms = check_dictionary(dictionary, dtype)
-    if X.shape[1] != atoms.shape[1]:
-        raise ValueError(
-            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {atoms.shape[1]}: "
-            "both must have the same number of columns."
+class PreparedDictionary:
+    """A dictionary that is prepared for encoding once, when the first signals come.
+
+    The preparation, Gram matrix and scaling, is kept for each dtype of signals, and for dense and sparse ones. It is
+    not copied or pickled with the object.
+
+    Parameters
+    ----------
+    dictionary : array of shape (n_components, n_features)
+        One atom per row; it must not change.
+    lambda1, lambda2, positive, method
+        See :func:`sparse_encode`.
+    """
+
+    def __init__(
+        self,
+        dictionary: ArrayLike,
+        *,
+        lambda1: float,
+        lambda2: float = 0.0,
+        positive: bool = False,
+        method: str = "auto",
+    ) -> None:
+        if not isinstance(method, str) or method not in METHODS:
+            raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
+        self.dictionary = dictionary
+        self.lambda1 = check_penalty("lambda1", lambda1)
+        self.lambda2 = check_penalty("lambda2", lambda2)
+        self.positive = check_flag("positive", positive)
+        self.method = method
+        self._encoders: dict[tuple[np.dtype[Any], bool], Encoder] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**vars(self), "_encoders": {}}
+
+    def encode(self, X: Any, *, n_threads: int | None = None, keep_factors: bool = False) -> tuple[Encoder, Encoded]:
+        """Return the codes of signals, and the encoder that has found them."""
+        X = check_signals(X)
+        dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+        encoder = self._encoder(dtype, X, resolve_threads(n_threads), keep_factors)
+        done = 0
+        try:
+            for chunk in _ready_chunks(X, dtype):
+                if sp.issparse(chunk):
+                    indptr, indices = (
+                        chunk.indptr.astype(np.int64, copy=False),
+                        chunk.indices.astype(np.int32, copy=False),
+                    )
+                    encoder.encode_sparse(chunk.data, indptr, indices)
+                else:
+                    encoder.encode(chunk)
+                done += chunk.shape[0]
+        except BadSignalError as bad:
+            raise ValueError(
+                f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values "
+                "first."
+            ) from None
+        return encoder, encoder.release()
+
+    def codes(self, X: Any, n_threads: int | None = None) -> sp.csr_array:
+        """Return the codes of signals as a sparse array."""
+        encoder, encoded = self.encode(X, n_threads=n_threads)
+        return _as_csr(encoded, encoder.n_components)
+
+    def _encoder(self, dtype: np.dtype[Any], X: Any, n_threads: int, keep_factors: bool) -> Encoder:
+        """Return an encoder for signals of a dtype, with a prepared dictionary that is kept unless it is very large."""
+        kind = dtype, sp.issparse(X)
+        prepared = self._encoders.get(kind)
+        atoms = check_dictionary(self.dictionary, dtype) if prepared is None else None
+        width = prepared.n_features if atoms is None else atoms.shape[1]
+        if X.shape[1] != width:
+            raise ValueError(
+                f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {width}: both must have the "
+                "same number of columns."
+            )
+        if prepared is not None:
+            return prepared.for_another_batch(n_threads, keep_factors)
+        encoder = Encoder(
+            atoms,
+            lambda1=self.lambda1,
+            lambda2=self.lambda2,
+            positive=self.positive,
+            homotopy=self.method == "homotopy",
+            sparse=sp.issparse(X),
+            keep_factors=keep_factors,
+            n_threads=n_threads,
         )
-    if not isinstance(method, str) or method not in METHODS:
-        raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-    encoder = Encoder(
-        atoms,
-        lambda1=check_penalty("lambda1", lambda1),
-        lambda2=check_penalty("lambda2", lambda2),
-        positive=check_flag("positive", positive),
-        homotopy=method == "homotopy",
-        sparse=sp.issparse(X),
-        keep_factors=keep_factors,
-        n_threads=resolve_threads(n_threads),
-    )
-    done = 0
-    try:
-        for chunk in _ready_chunks(X, dtype):
-            if sp.issparse(chunk):
-                encoder.encode_sparse(
-                    chunk.data, chunk.indptr.astype(np.int64, copy=False), chunk.indices.astype(np.int32, copy=False)
-                )
-            else:
-                encoder.encode(chunk)
-            done += chunk.shape[0]
-    except BadSignalError as bad:
-        raise ValueError(
-            f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values first."
-        ) from None
-    return encoder, encoder.release()
+        if encoder.n_components <= MOST_KEPT_ATOMS:
+            self._encoders[kind] = encoder.for_another_batch(n_threads)
+        return encoder
 
 
 def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any, Self
 
 import numpy as np
@@ -10,7 +9,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from taskdict._coding.encode import sparse_encode
+from taskdict._coding.encode import PreparedDictionary
 from taskdict._common.deprecation import DEPRECATED, renamed
 from taskdict._common.validation import check_dictionary, check_flag, check_penalty
 from taskdict._files import storage
@@ -20,22 +19,6 @@ from taskdict._learning.scaling import size_of, sparse_size
 from taskdict._learning.task_settings import DEFAULT_LAMBDA1
 from taskdict.estimators.codes import CodesMixin, decoded, model_file
 from taskdict.estimators.features import Features, read_signals
-
-
-@dataclass(frozen=True, eq=False)
-class _Fitted:
-    """A dictionary, and how signals are encoded on it; the parameters of the estimator may have changed since."""
-
-    dictionary: NDArray[Any]
-    lambda1: float
-    lambda2: float
-    positive: bool
-    method: str
-
-    def encode(self, X: Any, n_threads: int | None) -> sp.csr_array:
-        """Return the codes of signals."""
-        coding: dict[str, Any] = {"lambda1": self.lambda1, "lambda2": self.lambda2, "positive": self.positive}
-        return sparse_encode(X, self.dictionary, **coding, method=self.method, n_threads=n_threads)
 
 
 @register
@@ -85,7 +68,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     array([[2., 0., 0.]])
     """
 
-    _fitted: _Fitted
+    _fitted: PreparedDictionary  # the parameters of the estimator may have changed since
 
     def __init__(
         self,
@@ -131,8 +114,9 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         if lambda1 is None:
             lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
         positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
-        fitted = _Fitted(atoms, lambda1, self.lambda2, positive, self.method)
-        fitted.encode(X[:1], self.n_threads)  # every argument is checked before any work is done
+        coding: dict[str, Any] = {"lambda1": lambda1, "lambda2": self.lambda2, "positive": positive}
+        fitted = PreparedDictionary(atoms, **coding, method=self.method)
+        fitted.codes(X[:1], self.n_threads)  # checks n_threads and the signals, and prepares the dictionary
         self._fitted = fitted
         features.publish(self)
         return self
@@ -140,14 +124,15 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     @property
     def components_(self) -> NDArray[Any]:
         """The dictionary."""
-        return self._coder().dictionary
+        components: NDArray[Any] = self._coder().dictionary
+        return components
 
     @property
     def lambda1_(self) -> float:
         """The weight of the ℓ1 norm that is used."""
         return float(self._coder().lambda1)
 
-    def _coder(self) -> _Fitted:
+    def _coder(self) -> PreparedDictionary:
         check_is_fitted(self)
         return self._fitted
 
@@ -166,7 +151,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         return decoded(codes, self.components_)
 
     def _codes(self, X: Any) -> sp.csr_array:
-        return self._coder().encode(X, self.n_threads)
+        return self._coder().codes(X, self.n_threads)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a dictionary."""
@@ -205,8 +190,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         if model.lambda1 is not None:
             check_penalty("lambda1", model.lambda1)
         lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
-        fitted = _Fitted(atoms, lambda1, model.lambda2, model.positive_code, model.method)
-        fitted.encode(np.zeros((1, atoms.shape[1])), None)  # checks the parameters
-        model._fitted = fitted
+        coding: dict[str, Any] = {"lambda2": model.lambda2, "positive": model.positive_code, "method": model.method}
+        model._fitted = PreparedDictionary(atoms, lambda1=lambda1, **coding)
         Features.from_document(document, atoms.shape[1]).publish(model)
         return model
