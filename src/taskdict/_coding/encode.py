@@ -231,7 +231,7 @@ class PreparedDictionary:
     ) -> None:
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
-        self.dictionary = dictionary
+        self.dictionary: Any = dictionary
         self.lambda1 = check_penalty("lambda1", lambda1)
         self.lambda2 = check_penalty("lambda2", lambda2)
         self.positive = check_flag("positive", positive)
@@ -274,15 +274,11 @@ class PreparedDictionary:
         """Return an encoder for signals of a dtype, with a prepared dictionary that is kept unless it is very large."""
         kind = dtype, sp.issparse(X)
         prepared = self._encoders.get(kind)
-        atoms = check_dictionary(self.dictionary, dtype) if prepared is None else None
-        width = prepared.n_features if atoms is None else atoms.shape[1]
-        if X.shape[1] != width:
-            raise ValueError(
-                f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {width}: both must have the "
-                "same number of columns."
-            )
         if prepared is not None:
+            _check_width(X, prepared.n_features)
             return prepared.for_another_batch(n_threads, keep_factors)
+        atoms = check_dictionary(self.dictionary, dtype)
+        _check_width(X, atoms.shape[1])
         encoder = Encoder(
             atoms,
             lambda1=self.lambda1,
@@ -296,6 +292,14 @@ class PreparedDictionary:
         if encoder.n_components <= MOST_KEPT_ATOMS:
             self._encoders[kind] = encoder.for_another_batch(n_threads)
         return encoder
+
+
+def _check_width(X: Any, n_features: int) -> None:
+    if X.shape[1] != n_features:
+        raise ValueError(
+            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {n_features}: both must have the "
+            "same number of columns."
+        )
 
 
 def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
