@@ -126,9 +126,7 @@ def test_the_preparation_is_not_copied(duplicate, preparations):
     X, D = random_problem(20, 6, 900)
     coder = td.SparseCoder(D).fit(X)
     other = duplicate(coder)
-    assert (
-        len(pickle.dumps(coder)) < 3 * D.nbytes
-    )  # as a parameter and as fitted; the Gram matrix has 150 times as much
+    assert len(pickle.dumps(coder)) < 3 * D.nbytes  # a parameter, and as fitted; the Gram matrix is far larger
     assert len(preparations) == 1
     np.testing.assert_array_equal(other.transform(X).toarray(), coder.transform(X).toarray())
     assert len(preparations) == 2

@@ -297,8 +297,8 @@ class PreparedDictionary:
 def _check_width(X: Any, n_features: int) -> None:
     if X.shape[1] != n_features:
         raise ValueError(
-            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {n_features}: both must have the "
-            "same number of columns."
+            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {n_features}: both must have "
+            "the same number of columns."
         )
 
 
