@@ -7,6 +7,7 @@
 #include "batch/encode.hpp"
 #include "bindings/bindings.hpp"
 #include "bindings/calls.hpp"
+#include "direct/direct_encoder.hpp"
 #include "learn/adjoint.hpp"
 #include "learn/sums.hpp"
 
@@ -14,8 +15,8 @@ namespace taskdict {
 namespace {
 
 // The row of a signal that is not finite, if the call found one.
-template <class T, template <class> class Signals>
-std::optional<Index> encode_signals(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads) {
+template <class Encoder, class T, template <class> class Signals>
+std::optional<Index> encode_signals(const Encoder& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads) {
     std::optional<Index> bad_row;
     interruptible([&](Interrupt& interrupt) {
         try {
@@ -37,7 +38,7 @@ void require_length(const char* name, const List<T>& list, std::size_t least) {
 }
 
 template <class T>
-std::size_t features(const Encoder<T>& encoder) {
+std::size_t features(const Prepared<T>& encoder) {
     return std::size_t(encoder.features());
 }
 
@@ -62,46 +63,13 @@ void bind_codes(nb::module_& module, const char* name) {
             "(M_ΛΛ)⁻¹ of all signals, one after another; k (k + 1) / 2 numbers for k nonzeros, or none without keep_factors.");
 }
 
+// What both kinds of encoders have.
 template <class T>
-void bind_encoder_of(nb::module_& module, const char* name) {
-    nb::class_<Encoder<T>>(module, name, "A dictionary prepared for encoding: argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² for many signals x.")
-        .def(
-            "__init__",
-            [](Encoder<T>* self, Matrix<T> atoms, double lambda1, double lambda2, bool positive, bool homotopy, bool sparse, int n_threads) {
-                const Parameters parameters = {lambda1, lambda2, positive, homotopy ? Method::homotopy : Method::active_set};
-                interruptible([&](Interrupt& interrupt) {
-                    new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads, interrupt);
-                });
-            },
-            nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
-            nb::arg("n_threads"),
-            "Prepare the dictionary atoms (p, m), which must be finite. It is copied.\n\n"
-            "With positive, codes are non-negative. With homotopy, the first solver is the homotopy instead of the active-set descent. With\n"
-            "sparse, only encode_sparse may be called, otherwise only encode.")
-        .def(
-            "encode",
-            [](const Encoder<T>& encoder, Strided<T> x, Codes<T>& codes, int n_threads) {
-                require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
-                const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
-                return encode_signals(encoder, signals, codes, n_threads);
-            },
-            nb::arg("x"), nb::arg("codes"), nb::arg("n_threads"),
-            "Append the codes of the signals x (n, m), of any strides, to codes.\n\n"
-            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
-        .def(
-            "encode_sparse",
-            [](const Encoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Codes<T>& codes, int n_threads) {
-                const std::size_t end = end_of(indptr);
-                require_length("values", values, end);
-                require_length("indices", indices, end);
-                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads);
-            },
-            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("codes"), nb::arg("n_threads"),
-            "Append the codes of n signals in compressed rows to codes: values, indices (N,), indptr (n + 1,).\n\n"
-            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
+void bind_prepared(nb::module_& module, const char* name) {
+    nb::class_<Prepared<T>>(module, name, "A dictionary that is prepared for encoding.")
         .def(
             "duplicates",
-            [](const Encoder<T>& encoder, double cosine) {
+            [](const Prepared<T>& encoder, double cosine) {
                 Growing<std::int32_t> out;
                 {
                     const nb::gil_scoped_release unlocked;
@@ -113,7 +81,7 @@ void bind_encoder_of(nb::module_& module, const char* name) {
             nb::arg("cosine"), "Return the atoms whose angle with an earlier atom has at least this cosine, in ascending order.")
         .def(
             "objectives",
-            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Matrix<T> x, int n_threads) {
+            [](const Prepared<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, Matrix<T> x, int n_threads) {
                 const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
                 require_shape("values", values, {indices.shape(0)}, per_nonzero);
                 require_shape("x", x, {indptr.shape(0) - 1, features(encoder)}, per_signal);
@@ -129,7 +97,7 @@ void bind_encoder_of(nb::module_& module, const char* name) {
             "Return the objective (n,) of the signals x (n, m) at their codes: ½‖x‖² − ½ αᵀ(DᵀD + λ2 I)α, by Lemma 1.")
         .def(
             "solve_adjoint",
-            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g, int n_threads) {
+            [](const Prepared<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> factors, List<T> g, int n_threads) {
                 const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
                 require_shape("factors", factors, {std::size_t(factor_entries(pattern))}, "k (k + 1) / 2 numbers per signal with k nonzeros");
                 require_shape("g", g, {indices.shape(0)}, per_nonzero);
@@ -144,7 +112,7 @@ void bind_encoder_of(nb::module_& module, const char* name) {
             "Return β (N,) with (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ on the support Λ of every signal, for g (N,); of least norm if singular.")
         .def(
             "gradient",
-            [](const Encoder<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> factors, List<T> g,
+            [](const Prepared<T>& encoder, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> factors, List<T> g,
                Matrix<T> atoms, Matrix<T> x, T reconstruction, Writable<T> both, Writable<T> in_atoms, int n_threads) {
                 const SparsityPattern pattern = pattern_of(indptr, indices, encoder.atoms());
                 const std::size_t n = indptr.shape(0) - 1, m = features(encoder), p = std::size_t(encoder.atoms());
@@ -166,13 +134,78 @@ void bind_encoder_of(nb::module_& module, const char* name) {
             "and x (n, m) are those that were encoded.");
 }
 
+template <class T, class Encoder>
+void bind_encode(nb::class_<Encoder, Prepared<T>>& bound) {
+    bound
+        .def(
+            "encode",
+            [](const Encoder& encoder, Strided<T> x, Codes<T>& codes, int n_threads) {
+                require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
+                const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
+                return encode_signals(encoder, signals, codes, n_threads);
+            },
+            nb::arg("x"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of the signals x (n, m), of any strides, to codes.\n\n"
+            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
+        .def(
+            "encode_sparse",
+            [](const Encoder& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Codes<T>& codes, int n_threads) {
+                const std::size_t end = end_of(indptr);
+                require_length("values", values, end);
+                require_length("indices", indices, end);
+                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads);
+            },
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of n signals in compressed rows to codes: values, indices (N,), indptr (n + 1,).\n\n"
+            "Return None, or the row of a signal that is not finite. In that case codes is incomplete.");
+}
+
+template <class T>
+void bind_encoder_of(nb::module_& module, const char* name) {
+    auto bound =
+        nb::class_<Encoder<T>, Prepared<T>>(module, name, "A dictionary prepared for encoding: argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² for many signals x.")
+            .def(
+                "__init__",
+                [](Encoder<T>* self, Matrix<T> atoms, double lambda1, double lambda2, bool positive, bool homotopy, bool sparse, int n_threads) {
+                    const Parameters parameters = {lambda1, lambda2, positive, homotopy ? Method::homotopy : Method::active_set};
+                    interruptible([&](Interrupt& interrupt) {
+                        new (self) Encoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters, sparse, n_threads, interrupt);
+                    });
+                },
+                nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
+                nb::arg("n_threads"),
+                "Prepare the dictionary atoms (p, m), which must be finite, with its Gram matrix. It is copied.\n\n"
+                "With positive, codes are non-negative. With homotopy, the first solver is the homotopy instead of the active-set descent. With\n"
+                "sparse, only encode_sparse may be called, otherwise only encode.");
+    bind_encode<T>(bound);
+}
+
+template <class T>
+void bind_direct_encoder_of(nb::module_& module, const char* name) {
+    auto bound = nb::class_<DirectEncoder<T>, Prepared<T>>(module, name, "The same without a Gram matrix, for large dictionaries.")
+                     .def(
+                         "__init__",
+                         [](DirectEncoder<T>* self, Matrix<T> atoms, double lambda1, double lambda2, bool positive) {
+                             const Parameters parameters = {lambda1, lambda2, positive, Method::active_set};
+                             const nb::gil_scoped_release unlocked;
+                             new (self) DirectEncoder<T>(atoms.data(), Index(atoms.shape(0)), Index(atoms.shape(1)), parameters);
+                         },
+                         nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::keep_alive<1, 2>(),
+                         "Prepare the dictionary atoms (p, m), which must be finite. It is read in place and must not change.");
+    bind_encode<T>(bound);
+}
+
 }  // namespace
 
 void bind_encoder(nb::module_& module) {
     bind_codes<float>(module, "CodesFloat32");
     bind_codes<double>(module, "CodesFloat64");
+    bind_prepared<float>(module, "PreparedFloat32");
+    bind_prepared<double>(module, "PreparedFloat64");
     bind_encoder_of<float>(module, "EncoderFloat32");
     bind_encoder_of<double>(module, "EncoderFloat64");
+    bind_direct_encoder_of<float>(module, "DirectEncoderFloat32");
+    bind_direct_encoder_of<double>(module, "DirectEncoderFloat64");
 }
 
 }  // namespace taskdict

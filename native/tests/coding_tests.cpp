@@ -1,3 +1,5 @@
+#include "direct/direct_encoder.hpp"
+#include "learn/adjoint.hpp"
 #include "problems.hpp"
 
 namespace taskdict::tests {
@@ -70,6 +72,15 @@ void test_case(const Case& c) {
     Codes<T> sparse_codes(false);
     encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, sparse_codes, 2, encoded.interrupt);
     check(optimal(encoded, sparse_codes), "sparse signals", type_name<T>);
+
+    // Without a Gram matrix.
+    const DirectEncoder<T> direct(encoded.atoms.data(), c.p, c.m, c.parameters);
+    Codes<T> direct_codes(true), of_sparse(false);
+    encode(direct, DenseSignals<T>{encoded.signals.data(), c.n, c.m, 1}, direct_codes, 2, encoded.interrupt);
+    encode(direct, SparseSignals<T>{encoded.signals, indptr, indices}, of_sparse, 1, encoded.interrupt);
+    check(optimal(encoded, direct_codes), "without a Gram matrix", c.name);
+    check(optimal(encoded, of_sparse), "sparse signals without a Gram matrix", c.name);
+    check(direct_codes.factors.size() == factor_entries(direct_codes.pattern(c.p)), "factors without a Gram matrix", c.name);
 }
 
 void test_interrupt() {

@@ -21,6 +21,10 @@ _ENCODERS: dict[np.dtype[Any], type[_core.EncoderFloat32] | type[_core.EncoderFl
     np.dtype(np.float32): _core.EncoderFloat32,
     np.dtype(np.float64): _core.EncoderFloat64,
 }
+_DIRECT_ENCODERS: dict[np.dtype[Any], type[_core.DirectEncoderFloat32] | type[_core.DirectEncoderFloat64]] = {
+    np.dtype(np.float32): _core.DirectEncoderFloat32,
+    np.dtype(np.float64): _core.DirectEncoderFloat64,
+}
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
@@ -68,13 +72,17 @@ class Encoder:
         homotopy: bool = False,
         sparse: bool = False,
         keep_factors: bool = False,
+        direct: bool = False,
     ) -> None:
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
         self.n_threads = n_threads
-        self._encoder = _ENCODERS[self.dtype](
-            aligned(dictionary), lambda1, lambda2, positive, homotopy, sparse, n_threads
-        )
+        atoms = aligned(dictionary)
+        self._encoder: Any
+        if direct:
+            self._encoder = _DIRECT_ENCODERS[self.dtype](atoms, lambda1, lambda2, positive)
+        else:
+            self._encoder = _ENCODERS[self.dtype](atoms, lambda1, lambda2, positive, homotopy, sparse, n_threads)
         self._codes: Any = _CODES[self.dtype](keep_factors)  # of the encoder's dtype, which no type can say
 
     def for_another_batch(self, n_threads: int, keep_factors: bool = False) -> Encoder:

@@ -1,13 +1,9 @@
 #include "batch/encode.hpp"
 
-#include <atomic>
-#include <exception>
-#include <map>
 #include <memory>
-#include <mutex>
 
+#include "batch/blocks.hpp"
 #include "system/cost_model.hpp"
-#include "system/threads.hpp"
 
 namespace taskdict {
 namespace {
@@ -145,26 +141,32 @@ class Writer {
     std::vector<Index> order_;
 };
 
-// Blocks end in any order; their codes are appended in the order of the signals.
+// Encodes blocks of signals; one per thread.
 template <class T>
-class InOrder {
+class Worker {
   public:
-    explicit InOrder(Codes<T>& codes) : codes_(codes) {}
+    Worker(const Encoder<T>& encoder, Index size) : encoder_(encoder), scratch_(encoder), block_(encoder, size), writer_(encoder.atoms()) {}
 
-    void add(Index block, std::unique_ptr<Codes<T>> part) {
-        const std::lock_guard lock(mutex_);
-        waiting_.emplace(block, std::move(part));
-        for (auto ready = waiting_.find(next_); ready != waiting_.end(); ready = waiting_.find(++next_)) {
-            codes_.append(*ready->second);
-            waiting_.erase(ready);
+    // Appends the codes of `rows` signals, and prefetches those from `upcoming` on.
+    template <template <class> class Signals>
+    void encode(const Signals<T>& signals, Index first, Index rows, Index upcoming, Codes<T>& codes, Interrupt& interrupt) {
+        const Index m = encoder_.features();
+        load_block(encoder_, signals, first, rows, block_);
+        for (Index r = 0; r < rows; ++r) {
+            if (r % 8 == 0) interrupt.poll();
+            if (upcoming + r < signals.rows) prefetch(signals, upcoming + r, m);
+            const T* x = block_.x.data() + r * m;
+            const Loaded& loaded = block_.loaded[std::size_t(r)];
+            const Code<T> code = encoder_.encode(x, loaded, block_.c.data() + r * stride(encoder_), scratch_, interrupt);
+            writer_.write(encoder_, code, x, loaded, scratch_, codes);
         }
     }
 
   private:
-    Codes<T>& codes_;
-    std::mutex mutex_;
-    std::map<Index, std::unique_ptr<Codes<T>>> waiting_;
-    Index next_ = 0;
+    const Encoder<T>& encoder_;
+    typename Encoder<T>::Scratch scratch_;
+    Block<T> block_;
+    Writer<T> writer_;
 };
 
 constexpr Index cache_bytes = Index(1) << 18;  // the second-level cache, or a little less
@@ -190,44 +192,11 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * each);
     const Index size = block_size(encoder, signals.rows, n_threads);
     const Index blocks = (signals.rows + size - 1) / size;
-    InOrder<T> in_order(codes);
-    std::atomic<Index> next = 0;
-    std::mutex mutex;
-    std::exception_ptr cause;  // the first error; the other threads then stop as if interrupted
-    // Scratch is made once per thread, blocks are taken as they come.
-    const auto take_blocks = [&] {
-        if (next.load() >= blocks || interrupt.stopped()) return;
-        try {
-            typename Encoder<T>::Scratch scratch(encoder);
-            Block<T> block(encoder, size);
-            Writer<T> writer(encoder.atoms());
-            for (Index b = next.fetch_add(1), upcoming; b < blocks; b = upcoming) {
-                upcoming = should_retire() ? blocks : next.fetch_add(1);
-                const Index first = b * size, rows = std::min(size, signals.rows - first);
-                load_block(encoder, signals, first, rows, block);
-                auto part = std::make_unique<Codes<T>>(codes.keep_factors);
-                for (Index r = 0; r < rows; ++r) {
-                    if (r % 8 == 0) interrupt.poll();
-                    if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
-                    const T* x = block.x.data() + r * encoder.features();
-                    const Loaded& loaded = block.loaded[std::size_t(r)];
-                    const Code<T> code = encoder.encode(x, loaded, block.c.data() + r * stride(encoder), scratch, interrupt);
-                    writer.write(encoder, code, x, loaded, scratch, *part);
-                }
-                in_order.add(b, std::move(part));
-            }
-        } catch (const Interrupted&) {
-            interrupt.stop();
-        } catch (...) {
-            const std::lock_guard lock(mutex);
-            if (!cause) cause = std::current_exception();
-            interrupt.stop();
-        }
-    };
-    in_threads(std::min<Index>(n_threads, blocks), n_threads, &interrupt, [&](Index) { take_blocks(); });
-    take_blocks();  // the blocks that helpers left when they retired early
-    if (cause) std::rethrow_exception(cause);
-    if (interrupt.stopped()) throw Interrupted{};
+    encode_blocks(blocks, codes, n_threads, interrupt, [&] {
+        return [&, worker = std::make_unique<Worker<T>>(encoder, size)](Index b, Index upcoming, Codes<T>& part) {
+            worker->encode(signals, b * size, std::min(size, signals.rows - b * size), upcoming * size, part, interrupt);
+        };
+    });
 }
 
 #define TASKDICT_INSTANTIATE(T)                                                                                   \

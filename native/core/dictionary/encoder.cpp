@@ -91,6 +91,26 @@ std::vector<T> Encoder<T>::inverse(const Code<T>& code, const std::vector<Index>
 }
 
 template <class T>
+void Encoder<T>::gram_triangle(std::span<const std::int32_t> active, T* out) const {
+    for (std::size_t i = 0; i < active.size(); ++i) {
+        const T* row = gram_row(active[i]);
+        for (std::size_t j = 0; j <= i; ++j) *out++ = row[active[j]];
+    }
+}
+
+template <class T>
+double Encoder<T>::energy(std::span<const std::int32_t> active, std::span<const T> alpha) const {
+    double sum = 0;
+    for (std::size_t i = 0; i < active.size(); ++i) {
+        const T* gram = gram_row(active[i]);
+        double row = 0;
+        for (std::size_t k = 0; k < i; ++k) row += double(gram[active[k]]) * double(alpha[k]);
+        sum += double(alpha[i]) * (2 * row + double(gram[active[i]]) * double(alpha[i]));
+    }
+    return sum;
+}
+
+template <class T>
 std::vector<std::int32_t> Encoder<T>::duplicates(double cosine) const {
     const Index p = atoms(), m = features();
     std::vector<T> lengths;

@@ -9,6 +9,7 @@
 
 #include "dictionary/code.hpp"
 #include "dictionary/first_line.hpp"
+#include "dictionary/prepared.hpp"
 #include "dictionary/scaled_dictionary.hpp"
 #include "dictionary/scaling.hpp"
 #include "dictionary/second_line.hpp"
@@ -19,7 +20,7 @@
 namespace taskdict {
 
 template <class T>
-class Encoder {
+class Encoder : public Prepared<T> {
   public:
     class Scratch {
       public:
@@ -37,9 +38,9 @@ class Encoder {
     // `atoms` is p × m, contiguous and finite. With `sparse`, signals come as lists of nonzeros.
     Encoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool sparse, int n_threads, Interrupt& interrupt);
 
-    Index atoms() const { return dictionary_.atoms(); }
-    Index features() const { return dictionary_.features(); }
-    double scale() const { return dictionary_.scale(); }
+    Index atoms() const override { return dictionary_.atoms(); }
+    Index features() const override { return dictionary_.features(); }
+    double scale() const override { return dictionary_.scale(); }
     bool scales_signals() const { return !dictionary_.only_exact(); }
     const Parameters& parameters() const { return parameters_; }
     const FastDictionary& fast() const { return first_.fast(); }
@@ -56,16 +57,16 @@ class Encoder {
     // of k. Zeros if there is none: the third line solved the signal, or `order` lacks some of its atoms.
     std::vector<T> inverse(const Code<T>& code, const std::vector<Index>& order, const Scratch& scratch) const;
 
-    // β_Λ of the scaled problem in wider arithmetic, for active sets whose inverse is too inaccurate.
-    std::vector<T> solve(std::span<const std::int32_t> active, std::span<const T> g, Interrupt& interrupt) const {
+    void gram_triangle(std::span<const std::int32_t> active, T* out) const override;
+    double energy(std::span<const std::int32_t> active, std::span<const T> alpha) const override;
+    std::vector<T> solve(std::span<const std::int32_t> active, std::span<const T> g, Interrupt& interrupt) const override {
         return solve_least_norm(problem(nullptr, 0), active, g, interrupt);
     }
 
     // A row of M, of the scaled problem.
     const T* gram_row(Index i) const;
 
-    // Atoms whose angle with an earlier one has at least this cosine, in magnitude unless codes are non-negative.
-    std::vector<std::int32_t> duplicates(double cosine) const;
+    std::vector<std::int32_t> duplicates(double cosine) const override;
 
   private:
     Code<T> encode_second(const FastSignal<T>& signal, Method first, int steps, Scratch& scratch, Interrupt& interrupt) const;

@@ -7,6 +7,21 @@
 
 namespace taskdict {
 
+// How a dictionary and its penalties are scaled.
+struct ScaleChoice {
+    double scale = 1;         // σ
+    double lambda2 = 0;       // λ2/σ²
+    bool only_exact = false;  // whether only the third line can represent the result; then nothing is scaled
+};
+
+// Of `count` finite numbers.
+template <class T>
+ScaleChoice choose_scale(const T* numbers, Index count, const Parameters& parameters);
+
+// Of p × m atoms.
+template <class T>
+RoundingBounds bounds_of(const T* atoms, Index p, Index m, double lambda2);
+
 // With D = σ D' and x = τ x', the code of x is (τ/σ) α', where α' solves the problem of D' and x' for λ1/(στ) and λ2/σ².
 template <class T>
 class ScaledDictionary {

@@ -7,6 +7,7 @@
 #include <mutex>
 
 #include "batch/by_atom.hpp"
+#include "simd/kernels.hpp"
 #include "system/cost_model.hpp"
 #include "system/threads.hpp"
 
@@ -66,20 +67,16 @@ struct Scratch {
 
 // β_Λ of one signal, from the lower triangle of an inverse with some rounding errors.
 template <class T>
-void solve_one(const Encoder<T>& encoder, std::span<const std::int32_t> atoms, const T* inverse, std::span<const T> right, T* solution,
+void solve_one(const Prepared<T>& encoder, std::span<const std::int32_t> atoms, const T* inverse, std::span<const T> right, T* solution,
                Scratch<T>& scratch, Interrupt& interrupt) {
     const Index k = Index(atoms.size());
     std::fill_n(solution, k, T(0));
     if (std::all_of(right.begin(), right.end(), [](T value) { return value == 0; })) return;
     auto& [matrix, residual, correction] = scratch;
     matrix.resize(std::size_t(triangle(k)));
-    T* to = matrix.data();
+    encoder.gram_triangle(atoms, matrix.data());
     double top = 0;  // at least the largest entry of M_ΛΛ
-    for (std::size_t i = 0; i < atoms.size(); ++i) {
-        const T* row = encoder.gram_row(atoms[i]);
-        for (std::size_t j = 0; j <= i; ++j) *to++ = row[atoms[j]];
-        top = std::max(top, double(row[atoms[i]]));
-    }
+    for (Index i = 0; i < k; ++i) top = std::max(top, double(matrix[std::size_t(triangle(i + 1) - 1)]));
     const double epsilon = double(std::numeric_limits<T>::epsilon()), right_size = largest_size(right.data(), k);
     double before = std::numeric_limits<double>::infinity(), off_before = before;
     bool accurate = false;
@@ -112,7 +109,7 @@ void solve_one(const Encoder<T>& encoder, std::span<const std::int32_t> atoms, c
 template <class T>
 class Adjoint {
   public:
-    Adjoint(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g, T* beta)
+    Adjoint(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g, T* beta)
         : encoder_(encoder), pattern_(pattern), starts_(factor_starts(pattern)), factors_(factors), g_(g), beta_(beta) {}
 
     Index blocks() const { return (pattern_.rows() + signal_block - 1) / signal_block; }
@@ -129,7 +126,7 @@ class Adjoint {
     }
 
   private:
-    const Encoder<T>& encoder_;
+    const Prepared<T>& encoder_;
     const SparsityPattern& pattern_;
     std::vector<Index> starts_;
     Numbers<T> factors_, g_;
@@ -145,7 +142,7 @@ Index factor_entries(const SparsityPattern& pattern) {
 }
 
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g,
+void solve_adjoint(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g,
                    std::span<std::type_identity_t<T>> beta, int n_threads, Interrupt& interrupt) {
     const Adjoint<T> adjoint(encoder, pattern, factors, g, beta.data());
     n_threads = worthwhile_threads(n_threads, adjoint.microseconds());
@@ -154,7 +151,7 @@ void solve_adjoint(const Encoder<T>& encoder, const SparsityPattern& pattern, Nu
 }
 
 template <class T>
-void code_gradient(const Encoder<T>& encoder, const SparsityPattern& pattern, const CodeGradient<T>& gradient, int n_threads, Interrupt& interrupt) {
+void code_gradient(const Prepared<T>& encoder, const SparsityPattern& pattern, const CodeGradient<T>& gradient, int n_threads, Interrupt& interrupt) {
     const Index n = pattern.rows(), m = encoder.features(), p = pattern.atoms, nonzeros = pattern.nonzeros();
     std::vector<T> minus(static_cast<std::size_t>(nonzeros)), beta(minus.size());
     for (std::size_t i = 0; i < minus.size(); ++i) minus[i] = -gradient.alpha[i];
@@ -210,8 +207,8 @@ void code_gradient(const Encoder<T>& encoder, const SparsityPattern& pattern, co
 }
 
 #define TASKDICT_INSTANTIATE(T)                                                                                                       \
-    template void solve_adjoint<T>(const Encoder<T>&, const SparsityPattern&, Numbers<T>, Numbers<T>, std::span<T>, int, Interrupt&); \
-    template void code_gradient<T>(const Encoder<T>&, const SparsityPattern&, const CodeGradient<T>&, int, Interrupt&);
+    template void solve_adjoint<T>(const Prepared<T>&, const SparsityPattern&, Numbers<T>, Numbers<T>, std::span<T>, int, Interrupt&); \
+    template void code_gradient<T>(const Prepared<T>&, const SparsityPattern&, const CodeGradient<T>&, int, Interrupt&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

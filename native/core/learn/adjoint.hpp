@@ -2,7 +2,7 @@
 #pragma once
 
 #include "batch/sparsity_pattern.hpp"
-#include "dictionary/encoder.hpp"
+#include "dictionary/prepared.hpp"
 #include "views.hpp"
 
 namespace taskdict {
@@ -13,7 +13,7 @@ Index factor_entries(const SparsityPattern& pattern);
 // β_Λ = (M_ΛΛ)⁻¹ g_Λ for every signal; g and β hold one number per nonzero of the codes. For a singular M_ΛΛ, β is the
 // solution of least norm. Each β is corrected with its residual, so it is as accurate as M_ΛΛ allows.
 template <class T>
-void solve_adjoint(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g,
+void solve_adjoint(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> factors, Numbers<T> g,
                    std::span<std::type_identity_t<T>> beta, int n_threads, Interrupt& interrupt);
 
 // The gradients of Σ ℓ(α*(x, D)) + w Σ ℓu(x, D), where g is ∇α ℓ on the supports. The first n rows of `both` receive the residuals
@@ -31,6 +31,6 @@ struct CodeGradient {
 };
 
 template <class T>
-void code_gradient(const Encoder<T>& encoder, const SparsityPattern& pattern, const CodeGradient<T>& gradient, int n_threads, Interrupt& interrupt);
+void code_gradient(const Prepared<T>& encoder, const SparsityPattern& pattern, const CodeGradient<T>& gradient, int n_threads, Interrupt& interrupt);
 
 }  // namespace taskdict

@@ -4,6 +4,7 @@
 
 #include "batch/by_atom.hpp"
 #include "norms.hpp"
+#include "simd/kernels.hpp"
 #include "system/cost_model.hpp"
 #include "system/threads.hpp"
 
@@ -94,7 +95,7 @@ void correlate_supports(const SparsityPattern& pattern, ConstMatrix<T> atoms, Co
 }
 
 template <class T>
-void objectives(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbers<T> values, ConstMatrix<T> x, std::span<double> out,
+void objectives(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> values, ConstMatrix<T> x, std::span<double> out,
                 int n_threads) {
     const Index n = pattern.rows();
     const double unit = encoder.scale() * encoder.scale();
@@ -102,15 +103,8 @@ void objectives(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbe
     n_threads = worthwhile_threads(n_threads, double(n) * (2 * cost::per_row_feature * double(x.columns) + cost::per_pair * nonzeros * nonzeros));
     in_threads(blocks_of(n, objective_block), n_threads, nullptr, [&](Index b) {
         for (Index r = b * objective_block; r < std::min(n, (b + 1) * objective_block); ++r) {
-            const std::int32_t* const atoms = pattern.support(r);
-            const T* const alpha = values.data() + pattern.start(r);
-            double explained = 0;  // αᵀMα
-            for (Index i = 0; i < pattern.count(r); ++i) {
-                const T* gram = encoder.gram_row(atoms[i]);
-                double row = 0;
-                for (Index k = 0; k < i; ++k) row += double(gram[atoms[k]]) * double(alpha[k]);
-                explained += double(alpha[i]) * (2 * row + double(gram[atoms[i]]) * double(alpha[i]));
-            }
+            const auto start = std::size_t(pattern.start(r)), count = std::size_t(pattern.count(r));
+            const double explained = encoder.energy(pattern.indices.subspan(start, count), values.subspan(start, count));  // αᵀMα
             out[std::size_t(r)] = 0.5 * (squared_norm(x.row(r), x.columns) - unit * explained);
         }
     });
@@ -121,7 +115,7 @@ void objectives(const Encoder<T>& encoder, const SparsityPattern& pattern, Numbe
     template void sum_outer_sparse<T>(const SparsityPattern&, Numbers<T>, Numbers<T>, T, ConstMatrix<T>, MatrixView<T>, int); \
     template void decode<T>(const SparsityPattern&, Numbers<T>, ConstMatrix<T>, T, ConstMatrix<T>, MatrixView<T>, int);       \
     template void correlate_supports<T>(const SparsityPattern&, ConstMatrix<T>, ConstMatrix<T>, std::span<T>, int);           \
-    template void objectives<T>(const Encoder<T>&, const SparsityPattern&, Numbers<T>, ConstMatrix<T>, std::span<double>, int);
+    template void objectives<T>(const Prepared<T>&, const SparsityPattern&, Numbers<T>, ConstMatrix<T>, std::span<double>, int);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -2,6 +2,7 @@
 #include "simd/kernels.hpp"
 
 #include "simd/compensated.hpp"
+#include "simd/double_products.hpp"
 #include "simd/products.hpp"
 #include "simd/row_sums.hpp"
 #include "simd/scans.hpp"
@@ -14,8 +15,19 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,      slice_vectors<T> * lanes<T>,
-            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
+    return {panel_width<T>,
+            pack_panels<T>,
+            multiply<T>,
+            correlate_some<T>,
+            add_rows<T>,
+            slice_vectors<T> * lanes<T>,
+            add_slices<T>,
+            extremes<T>,
+            load_signal<T>,
+            double_residual<T>,
+            double_correlations<T>,
+            solve_active_set<T>,
+            solve_homotopy<T>};
 }
 
 }  // namespace
@@ -25,7 +37,7 @@ constexpr Kernels<T> table() {
 
 extern const InstructionSet instructions;
 const InstructionSet instructions = {
-    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), refine, check_doubtful, compensated_residual, compensated_correlations,
+    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), list_above, refine, check_doubtful, compensated_residual, compensated_correlations,
 };
 
 }  // namespace taskdict::TASKDICT_ISA

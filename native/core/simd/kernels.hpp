@@ -92,6 +92,8 @@ struct Kernels {
     void (*add_slices)(const RowSum<T>&, Index length, T fade, const T* before, T* after);
     Extremes<T> (*extremes)(const T* c, Index stride);
     Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
+    void (*double_residual)(const T* atoms, Index m, const T* x, const std::int32_t* list, const double* weights, Index count, double* out);
+    void (*double_correlations)(const T* atoms, Index m, const double* r, const std::int32_t* list, Index count, double* out);
     Solver<T> active_set;
     Solver<T> homotopy;
 };
@@ -100,6 +102,7 @@ struct InstructionSet {
     const char* name;
     Kernels<float> single_precision;
     Kernels<double> double_precision;
+    Index (*list_above)(const float* row, Index count, float bound, bool positive, std::int32_t* list);
     bool (*refine)(Workspace<float>&, const RefinementProblem&, const RefinementBuffers&, double* kkt);
     double (*check_doubtful)(Workspace<float>&, const DoubtfulProblem&, double* residual);
     double (*compensated_residual)(const double* x, const RowSum<double>& combination, Index m, const CompensatedVector& residual);

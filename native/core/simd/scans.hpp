@@ -17,6 +17,18 @@ Extremes<T> extremes(const T* c, Index stride) {
     return {largest<T>(top), largest<T>(magnitude)};
 }
 
+// Lists the places whose entry (magnitude unless `positive`) is above `bound`, in whole aligned vectors; returns their number.
+inline Index list_above(const float* row, Index count, float bound, bool positive, std::int32_t* list) {
+    const Vector<float> limit = broadcast(bound);
+    Index found = 0;
+    for (Index at = 0; at < count; at += lanes<float>) {
+        const Vector<float> value = load(row + at);
+        unsigned mask = greater_mask<float>(positive ? value : abs<float>(value), limit);
+        for (; mask; mask &= mask - 1) list[found++] = std::int32_t(at + __builtin_ctz(mask));
+    }
+    return found;
+}
+
 // out = factor · x, from any layout into a contiguous row, and in single precision into `narrow` unless that is null.
 template <class T>
 Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* narrow) {

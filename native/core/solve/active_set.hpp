@@ -188,6 +188,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const GramProblem<T>& problem, con
             if (w.position[atom] >= 0) continue;
             const T sign = rho[atom] > 0 ? T(1) : T(-1);
             const T residual = rho[atom] - lambda1 * sign;
+            if (settings.prepare) settings.prepare(settings.context, w, atom);
             const Joined joined = support.add(atom, sign, residual, settings.dependence);
             // Atoms of this pass still have coefficient zero, so that an exchange would not move: it has to come first.
             const bool exchanged = joined == Joined::dependent && added == 0 && support.exchange(atom, sign, residual, settings.dependence);

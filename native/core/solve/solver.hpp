@@ -39,6 +39,8 @@ struct Settings {
     // Sets out = Dᵀ(x − D weights) − λ2 weights, with weights on Λ, more accurately than M and c allow. Without `of_signal`, x is
     // replaced by zero. Leaves the support unchanged.
     void (*measure)(void*, const Workspace<T>&, const T* weights, bool of_signal, T* out) = nullptr;
+    // Sets the products of an atom with itself and with Λ in the rows of M, before it may join. Null if M is complete.
+    void (*prepare)(void*, const Workspace<T>&, std::int32_t atom) = nullptr;
     void* context = nullptr;
 };
 

@@ -1,0 +1,435 @@
+#include "direct/direct_encoder.hpp"
+
+#include <algorithm>
+#include <cmath>
+#include <numeric>
+
+#include "batch/blocks.hpp"
+#include "direct/local_solver.hpp"
+#include "direct/top_list.hpp"
+#include "norms.hpp"
+#include "solve/certify.hpp"
+#include "solve/exact.hpp"
+#include "solve/least_norm.hpp"
+#include "system/cost_model.hpp"
+
+namespace taskdict {
+namespace {
+
+constexpr double float_roundoff = 0x1p-24;
+constexpr double more_than_double_roundoff = 1.2e-16;
+constexpr Index first_candidates = 128;  // of a signal
+constexpr float listed_share = 0.5f;     // of λ1: smaller correlations with a residual are not listed
+constexpr int max_rounds = 100;          // products per signal, before all atoms become candidates of the third line
+constexpr Index atom_piece = 512;        // atoms in a product: the result stays in the second-level cache
+constexpr Index max_block = 256;         // signals in a product, which share the reading of the dictionary
+constexpr Index tile_multiple = 12;      // whole tiles of the product
+
+// Violations of Lemma 1 that a code may leave, relative to max(λ1, ‖c‖∞). Those of a code by the single-precision solver are smaller.
+template <class T>
+constexpr double accepted = sizeof(T) == 8 ? 1e-12 : 3e-5;
+
+// The code of one signal while it is searched for.
+template <class T>
+struct Pending {
+    Index row = 0;  // in the block
+    DirectSignal<T> signal;
+    double error = 0;  // bound on the error of signal.scale
+    LocalCode<T> code;
+    TopList list;  // of the largest correlations with x, then with the residual
+    int rounds = 0;
+    bool rounded_penalty = false;  // λ1/(στ) is too small to be exact
+};
+
+// A code that is found, in the units of the scaled dictionary and signal.
+template <class T>
+struct Found {
+    std::vector<std::int32_t> atoms;
+    std::vector<T> alpha;
+    Status status = Status::converged;
+    double kkt = 0;
+    int steps = 0;
+    std::vector<float> inverse;  // of M_ΛΛ, in rows of k; empty if there is none
+};
+
+// Encodes blocks of signals; one per thread.
+template <class T>
+class Worker {
+  public:
+    Worker(const DirectEncoder<T>& encoder, Index capacity, Interrupt& interrupt)
+        : encoder_(encoder),
+          dictionary_(encoder.dictionary()),
+          m_(encoder.features()),
+          positive_(encoder.parameters().positive),
+          interrupt_(interrupt),
+          solver_(dictionary_, positive_),
+          piece_(round_up(atom_piece, instruction_set().single_precision.panel_width)),
+          x_(capacity * m_),
+          narrow_(sizeof(T) == 8 ? capacity * m_ : 0),
+          residuals_(capacity * m_),
+          products_(capacity * piece_),
+          residual_(m_),
+          before_(m_),
+          active_(std::size_t(encoder.atoms())),
+          pending_(std::size_t(capacity)),
+          found_(std::size_t(capacity)) {}
+
+    // Appends the codes of `rows` signals.
+    template <template <class> class Signals>
+    void encode(const Signals<T>& signals, Index first, Index rows, Codes<T>& codes) {
+        std::vector<Loaded> loaded;
+        for (Index r = 0; r < rows; ++r) {
+            T* const x = x_.data() + r * m_;
+            loaded.push_back(load_row(signals, first + r, m_, !dictionary_.only_exact(), x, sizeof(T) == 8 ? narrow_.data() + r * m_ : nullptr));
+            const double lambda1 = encoder_.parameters().lambda1 / encoder_.scale() / loaded.back().scale;
+            Pending<T>& pending = pending_[std::size_t(r)];
+            pending.row = r;
+            pending.signal = {x, fast(r), loaded.back().norm, lambda1, 0};
+            pending.code = {};
+            pending.rounds = 0;
+            pending.rounded_penalty = lambda1 * loaded.back().scale * encoder_.scale() != encoder_.parameters().lambda1;
+        }
+        std::vector<Pending<T>*> open;
+        for (Index r = 0; r < rows; ++r) open.push_back(&pending_[std::size_t(r)]);
+        for (Pending<T>* pending : open) pending->list.begin(std::min(first_candidates, dictionary_.atoms()), 0, positive_);
+        std::vector<Extremes<float>> extremes(std::size_t(rows), Extremes<float>{});
+        if (!dictionary_.only_exact()) correlate(fast(0), open, extremes.data());
+        Index left = 0;
+        for (Index r = 0; r < rows; ++r) {
+            interrupt_.poll();
+            Pending<T>& pending = pending_[std::size_t(r)];
+            const bool on_all = dictionary_.only_exact() || loaded[std::size_t(r)].wide;
+            if (on_all ? end_on_all(pending) : start(pending, extremes[std::size_t(r)])) continue;
+            store_residual(residuals_.data() + left * m_);
+            open[std::size_t(left++)] = &pending;
+        }
+        while (left > 0) {
+            open.resize(std::size_t(left));
+            for (Pending<T>* pending : open) {
+                const Index most = first_candidates + 2 * Index(pending->code.atoms.size());
+                pending->list.begin(std::min(most, dictionary_.atoms()), listed_share * float(pending->signal.lambda1), positive_);
+            }
+            correlate(residuals_.data(), open, nullptr);
+            left = 0;
+            for (Pending<T>* pending : open) {
+                interrupt_.poll();
+                if (settle(*pending)) continue;
+                store_residual(residuals_.data() + left * m_);
+                open[std::size_t(left++)] = pending;
+            }
+        }
+        for (Index r = 0; r < rows; ++r) append(r, loaded[std::size_t(r)], codes);
+    }
+
+  private:
+    const float* fast(Index r) const {
+        if constexpr (sizeof(T) == 8)
+            return narrow_.data() + r * m_;
+        else
+            return x_.data() + r * m_;
+    }
+
+    void store_residual(float* out) const { std::copy_n(residual_.data(), m_, out); }
+
+    // Lists the largest correlations of the rows with all atoms, and finds the extremes of each row unless these are null.
+    void correlate(const float* rows, const std::vector<Pending<T>*>& open, Extremes<float>* extremes) {
+        const Index p = dictionary_.atoms();
+        for (Index first = 0; first < p; first += piece_) {
+            interrupt_.poll();
+            const Index end = std::min(p, first + piece_), count = round_up(end - first, instruction_set().single_precision.panel_width);
+            dictionary_.correlate(rows, Index(open.size()), first, end, products_.data(), piece_);
+            for (std::size_t i = 0; i < open.size(); ++i) {
+                const float* row = products_.data() + Index(i) * piece_;
+                open[i]->list.add(row, count, first, scratch_);
+                if (!extremes) continue;
+                const Extremes<float> here = instruction_set().single_precision.extremes(row, count);
+                extremes[i].top = std::max(extremes[i].top, here.top);
+                extremes[i].magnitude = std::max(extremes[i].magnitude, here.magnitude);
+            }
+        }
+        for (Pending<T>* pending : open) pending->list.end();
+    }
+
+    // Bound on the error of the correlations with a vector of this norm, which may have been rounded to single precision.
+    double correlation_error(double norm) const {
+        return dictionary_.bounds().rounding(float_roundoff, norm, 0, 0) + 1.01 * float_roundoff * dictionary_.bounds().atom * norm;
+    }
+
+    double norm_of_residual() const { return std::sqrt(squared_norm(residual_.data(), m_)) * 1.0001; }
+
+    // Solves on the first candidates; sets the residual. True if the code is found.
+    bool start(Pending<T>& pending, const Extremes<float>& extremes) {
+        DirectSignal<T>& signal = pending.signal;
+        pending.error = correlation_error(signal.norm);
+        signal.scale = std::max(signal.lambda1, double(extremes.magnitude));
+        const double top = positive_ ? extremes.top : extremes.magnitude;
+        if (signal.norm == 0 || top + pending.error < signal.lambda1) return end(pending, 0);
+        solve(pending);
+        return false;
+    }
+
+    // Solves on the active and the listed atoms; sets the residual.
+    void solve(Pending<T>& pending, bool slowly = false) {
+        candidates_ = pending.code.atoms;
+        for (const std::int32_t atom : candidates_) active_[std::size_t(atom)] = true;
+        for (const Entry& entry : pending.list.entries())
+            if (!active_[std::size_t(entry.atom)]) candidates_.push_back(entry.atom);
+        for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
+        if (slowly || !solver_.solve(pending.signal, candidates_, pending.code, residual_.data(), interrupt_))
+            solver_.solve_slowly(pending.signal, candidates_, pending.code, residual_.data(), interrupt_);
+    }
+
+    // The largest violation by atoms outside Λ among `atoms`, whose correlations with the residual are known up to an error.
+    double violation(const Pending<T>& pending, std::span<const Entry> entries, double error) {
+        const double lambda1 = pending.signal.lambda1;
+        for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = true;
+        doubtful_.clear();
+        for (const Entry& entry : entries)
+            if (entry.size + error > lambda1 && !active_[std::size_t(entry.atom)]) doubtful_.push_back(entry.atom);
+        for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
+        rho_.resize(doubtful_.size());
+        instruction_set().kernels<T>().double_correlations(dictionary_.data(), m_, residual_.data(), doubtful_.data(), Index(doubtful_.size()),
+                                                           rho_.data());
+        double worst = 0;
+        for (const double rho : rho_) worst = std::max(worst, (positive_ ? rho : std::fabs(rho)) - lambda1);
+        return worst;
+    }
+
+    // The same for all atoms, measured in double precision.
+    double violation_of_all(const Pending<T>& pending) {
+        everything_.resize(std::size_t(dictionary_.atoms()));
+        for (std::size_t j = 0; j < everything_.size(); ++j) everything_[j] = {std::numeric_limits<float>::infinity(), std::int32_t(j)};
+        return violation(pending, everything_, 0);
+    }
+
+    // After the correlations with the residual: true if the code is found. Otherwise it is solved on more candidates. They need not
+    // be correlated again with all atoms if the others cannot violate Lemma 1.
+    bool settle(Pending<T>& pending) {
+        const double lambda1 = pending.signal.lambda1;
+        solver_.measure(pending.signal, pending.code, residual_.data());
+        const double error = correlation_error(norm_of_residual());
+        const double others = double(pending.list.cut()) + error;  // the correlations of all atoms that are not listed are smaller
+        double worst = violation(pending, pending.list.entries(), error);
+        if (worst <= limit(pending)) {
+            if (others <= lambda1) return end(pending, worst);
+            if (pending.list.cut() <= lambda1 + limit(pending) && (worst = violation_of_all(pending)) <= limit(pending)) return end(pending, worst);
+        }
+        if (++pending.rounds >= max_rounds) return end_on_all(pending);
+        std::copy_n(residual_.data(), m_, before_.data());
+        for (const bool slowly : {false, true}) {
+            solve(pending, slowly);
+            double moved = 0;
+            for (Index i = 0; i < m_; ++i) moved += (residual_[i] - before_[i]) * (residual_[i] - before_[i]);
+            if (others + 1.0001 * dictionary_.bounds().atom * std::sqrt(moved) > lambda1) return false;
+            worst = violation_of_listed(pending);
+            if (worst <= limit(pending)) return end(pending, worst);
+        }
+        return false;
+    }
+
+    double violation_of_listed(const Pending<T>& pending) {
+        std::vector<std::int32_t> atoms;
+        for (const Entry& entry : pending.list.entries()) atoms.push_back(entry.atom);
+        std::vector<float> rho(atoms.size()), residual(residual_.data(), residual_.data() + m_);
+        instruction_set().single_precision.correlate_some(dictionary_.fast(), m_, residual.data(), atoms.data(), Index(atoms.size()), rho.data());
+        everything_.clear();
+        for (std::size_t i = 0; i < atoms.size(); ++i) everything_.push_back({positive_ ? rho[i] : std::fabs(rho[i]), atoms[i]});
+        return violation(pending, everything_, correlation_error(norm_of_residual()));
+    }
+
+    // The largest violation that is accepted outside Λ.
+    double limit(const Pending<T>& pending) const {
+        return (pending.code.status == Status::converged ? accepted<T> : promised_kkt<T> / 2) * pending.signal.scale;
+    }
+
+    // Certifies a code; if that fails, all atoms become candidates of the third line.
+    bool end(Pending<T>& pending, double worst_outside) {
+        const LocalCode<T>& code = pending.code;
+        const DirectSignal<T>& signal = pending.signal;
+        double l1 = 0;
+        for (const T alpha : code.alpha) l1 += std::fabs(double(alpha));
+        const double atom = dictionary_.bounds().atom, worst = std::max(code.off, worst_outside);
+        const double left = more_than_double_roundoff * double(m_ / 2 + Index(code.atoms.size()) + 16) * (signal.norm + l1 * atom) * atom +
+                            more_than_double_roundoff * dictionary_.lambda2() * l1;
+        if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) return end_on_all(pending);
+        Found<T>& found = found_[std::size_t(pending.row)];
+        found = {code.atoms, code.alpha, code.status, signal.scale > 0 ? worst / signal.scale : 0, code.steps, code.inverse};
+        return true;
+    }
+
+    // The third line, from the code so far.
+    bool end_on_all(Pending<T>& pending) {
+        const DirectSignal<T>& signal = pending.signal;
+        CertifiedCode<T> start;
+        start.atoms = pending.code.atoms;
+        start.alpha = pending.code.alpha;
+        const CertifiedCode<T> code = solve_exact(encoder_.problem(signal.x, signal.lambda1), start, promised_kkt<T>, interrupt_);
+        const bool is_exact = code.certificate.worst() <= promised_kkt<T> && !pending.rounded_penalty;
+        found_[std::size_t(pending.row)] = {
+            code.atoms, code.alpha, is_exact ? Status::exact : Status::inexact, code.certificate.reported(promised_kkt<T>), pending.code.steps + code.steps, {}};
+        return true;
+    }
+
+    // Appends a code in ascending order of its atoms.
+    void append(Index r, const Loaded& loaded, Codes<T>& codes) {
+        const Found<T>& found = found_[std::size_t(r)];
+        const double unit = loaded.scale / encoder_.scale();
+        order_.resize(found.atoms.size());
+        std::iota(order_.begin(), order_.end(), std::size_t(0));
+        std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return found.atoms[a] < found.atoms[b]; });
+        bool finite = true, tiny = false;
+        std::vector<std::size_t> kept;
+        std::vector<std::int32_t> atoms;
+        std::vector<T> alpha;
+        for (const std::size_t i : order_) {
+            const T value = T(double(found.alpha[i]) * unit);
+            finite = finite && std::isfinite(value);
+            tiny = tiny || (std::fabs(value) < std::numeric_limits<T>::min() && found.alpha[i] != 0);
+            if (value == 0) continue;  // by underflow, or with λ1 = 0
+            kept.push_back(i);
+            atoms.push_back(found.atoms[i]);
+            codes.values.append(&value, 1);
+            alpha.push_back(T(double(value) / unit));
+        }
+        codes.indices.append(atoms.data(), Index(atoms.size()));
+        Certificate certificate = {finite ? found.kkt : std::numeric_limits<double>::infinity(), 0};
+        const DirectSignal<T>& signal = pending_[std::size_t(r)].signal;
+        if (tiny && finite) certificate = certify(encoder_.problem(signal.x, signal.lambda1), atoms, alpha);  // of what underflow has left
+        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? found.status : Status::inexact);
+        const T kkt = T(certificate.reported(promised_kkt<T>));
+        const std::int32_t steps = found.steps;
+        const std::int64_t end = codes.indices.size();
+        codes.indptr.append(&end, 1);
+        codes.status.append(&status, 1);
+        codes.kkt.append(&kkt, 1);
+        codes.steps.append(&steps, 1);
+        if (!codes.keep_factors) return;
+        const std::size_t k = found.atoms.size();
+        const bool has_inverse = found.inverse.size() == k * k && kept.size() == k;
+        for (std::size_t i = 0; i < kept.size(); ++i)
+            for (std::size_t j = 0; j <= i; ++j) {
+                const T entry = has_inverse ? T(found.inverse[kept[i] * k + kept[j]]) : T(0);
+                codes.factors.append(&entry, 1);
+            }
+    }
+
+    const DirectEncoder<T>& encoder_;
+    const DirectDictionary<T>& dictionary_;
+    const Index m_;
+    const bool positive_;
+    Interrupt& interrupt_;
+    LocalSolver<T> solver_;
+    const Index piece_;
+    Array<T> x_;
+    Array<float> narrow_, residuals_, products_;
+    Array<double> residual_, before_;
+    std::vector<char> active_;
+    std::vector<Pending<T>> pending_;
+    std::vector<Found<T>> found_;
+    std::vector<std::int32_t> scratch_, candidates_, doubtful_;
+    std::vector<double> rho_;
+    std::vector<Entry> everything_;
+    std::vector<std::size_t> order_;
+};
+
+Index block_size(Index rows, int n_threads) {
+    const Index share = round_up((rows + n_threads - 1) / n_threads, tile_multiple);
+    return std::max<Index>(1, std::min(max_block, share));
+}
+
+}  // namespace
+
+template <class T>
+DirectEncoder<T>::DirectEncoder(const T* atoms, Index p, Index m, const Parameters& parameters)
+    : parameters_(parameters), dictionary_(atoms, p, m, parameters) {}
+
+template <class T>
+void DirectEncoder<T>::gram_triangle(std::span<const std::int32_t> active, T* out) const {
+    const Index m = features();
+    for (std::size_t i = 0; i < active.size(); ++i) {
+        const T* row = dictionary_.data() + active[i] * m;
+        instruction_set().kernels<T>().correlate_some(dictionary_.data(), m, row, active.data(), Index(i) + 1, out);
+        out[i] += T(dictionary_.lambda2());
+        out += i + 1;
+    }
+}
+
+template <class T>
+double DirectEncoder<T>::energy(std::span<const std::int32_t> active, std::span<const T> alpha) const {
+    const std::vector<double> minus(alpha.begin(), alpha.end());  // ‖−Dα‖² = ‖Dα‖²
+    const std::vector<T> zero(std::size_t(features()), T(0));
+    std::vector<double> combination(zero.size());
+    instruction_set().kernels<T>().double_residual(dictionary_.data(), features(), zero.data(), active.data(), minus.data(), Index(active.size()),
+                                                   combination.data());
+    double squares = 0;
+    for (const double value : minus) squares += value * value;
+    return squared_norm(combination.data(), features()) + dictionary_.lambda2() * squares;
+}
+
+template <class T>
+std::vector<T> DirectEncoder<T>::solve(std::span<const std::int32_t> active, std::span<const T> g, Interrupt& interrupt) const {
+    return solve_least_norm(problem(nullptr, 0), active, g, interrupt);
+}
+
+// Two unit vectors with cosine 1 − ε are √(2ε) apart, so that their products with any unit vector differ by at most that. Atoms are
+// sorted by one such product, and compared where it is near.
+template <class T>
+std::vector<std::int32_t> DirectEncoder<T>::duplicates(double cosine) const {
+    const Index p = atoms(), m = features();
+    const T* const data = dictionary_.data();
+    std::vector<double> norms, along;
+    std::vector<double> direction(static_cast<std::size_t>(m));
+    for (Index i = 0; i < m; ++i) direction[std::size_t(i)] = std::sin(double(i + 1) * 12.9898);  // of no pattern that atoms have
+    const double length = std::sqrt(squared_norm(direction.data(), m));
+    for (Index j = 0; j < p; ++j) {
+        norms.push_back(std::sqrt(squared_norm(data + j * m, m)));
+        double sum = 0;
+        for (Index i = 0; i < m; ++i) sum += double(data[j * m + i]) * direction[std::size_t(i)];
+        const double place = norms.back() > 0 ? sum / (norms.back() * length) : 0;
+        along.push_back(parameters_.positive ? place : std::fabs(place));
+    }
+    std::vector<std::int32_t> order;
+    for (Index j = 0; j < p; ++j)
+        if (norms[std::size_t(j)] > 0) order.push_back(std::int32_t(j));
+    std::sort(order.begin(), order.end(), [&](std::int32_t a, std::int32_t b) {
+        const double first = along[std::size_t(a)], second = along[std::size_t(b)];
+        return first < second || (first == second && a < b);
+    });
+    const double reach = std::sqrt(std::max(0.0, 2 * (1 - cosine))) * (1 + 1e-6) + 1e-6;
+    std::vector<char> repeated(static_cast<std::size_t>(p), 0);
+    for (std::size_t i = 0; i < order.size(); ++i)
+        for (std::size_t l = i + 1; l < order.size() && along[std::size_t(order[l])] - along[std::size_t(order[i])] <= reach; ++l) {
+            const Index a = order[i], b = order[l];
+            double product = 0;
+            for (Index f = 0; f < m; ++f) product += double(data[a * m + f]) * double(data[b * m + f]);
+            if (!parameters_.positive) product = std::fabs(product);
+            if (product > 0 && product >= norms[std::size_t(a)] * norms[std::size_t(b)] * cosine) repeated[std::size_t(std::max(a, b))] = 1;
+        }
+    std::vector<std::int32_t> found;
+    for (Index j = 0; j < p; ++j)
+        if (repeated[std::size_t(j)]) found.push_back(std::int32_t(j));
+    return found;
+}
+
+template <class T, template <class> class Signals>
+void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+    const double p = double(encoder.atoms()), m = double(encoder.features());
+    n_threads = worthwhile_threads(n_threads, double(signals.rows) * (cost::per_signal + 3 * cost::per_signal_product * m * p));
+    const Index size = block_size(signals.rows, n_threads), blocks = (signals.rows + size - 1) / size;
+    encode_blocks(blocks, codes, n_threads, interrupt, [&] {
+        return [&, worker = std::make_unique<Worker<T>>(encoder, size, interrupt)](Index block, Index, Codes<T>& part) {
+            const Index first = block * size;
+            worker->encode(signals, first, std::min(size, signals.rows - first), part);
+        };
+    });
+}
+
+#define TASKDICT_INSTANTIATE(T)                                                                                         \
+    template class DirectEncoder<T>;                                                                                    \
+    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&); \
+    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);
+
+TASKDICT_INSTANTIATE(float)
+TASKDICT_INSTANTIATE(double)
+
+}  // namespace taskdict

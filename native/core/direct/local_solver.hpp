@@ -1,0 +1,77 @@
+// One signal on some of the atoms, its candidates. No Gram matrix is needed: ρ = Dᵀ(x − Dα) − λ2 α is measured on the candidates, and of
+// M only the products of atoms that may be active together are computed.
+//
+//     active set in single precision ──► measured (float) or refined (double) in double precision
+//                  │ fails
+//                  └──► the three lines of an Encoder of the candidates
+#pragma once
+
+#include <span>
+#include <vector>
+
+#include "direct/direct_dictionary.hpp"
+#include "solve/owned_workspace.hpp"
+#include "system/interrupt.hpp"
+
+namespace taskdict {
+
+// A signal of the scaled problem.
+template <class T>
+struct DirectSignal {
+    const T* x = nullptr;
+    const float* fast = nullptr;  // in single precision
+    double norm = 0;              // ‖x‖, or a little more
+    double lambda1 = 0;
+    double scale = 0;  // max(λ1, ‖c‖∞), or a little more
+};
+
+// The code of a signal on its candidates.
+template <class T>
+struct LocalCode {
+    std::vector<std::int32_t> atoms;  // Λ, in no order
+    std::vector<T> alpha;
+    std::vector<float> sign;            // of the support of the solver in single precision
+    std::vector<float> inverse, block;  // its (M_ΛΛ)⁻¹ and M_ΛΛ, in rows of k; empty if another solver has found the code
+    double off = 0;                     // largest residual of Lemma 1 on Λ
+    int steps = 0;
+    Status status = Status::converged;
+};
+
+template <class T>
+class LocalSolver {
+  public:
+    LocalSolver(const DirectDictionary<T>& dictionary, bool positive);
+
+    // Solves on the candidates, which begin with the atoms of `code`, starting from that code. Sets `residual` = x − Dα. False if single
+    // precision cannot: then nothing has changed but the steps.
+    bool solve(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual, Interrupt& interrupt);
+
+    // The same by the three lines of an encoder of the candidates.
+    void solve_slowly(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
+                      Interrupt& interrupt) const;
+
+    // Sets `residual` = x − Dα, and the largest residual of Lemma 1 on Λ.
+    void measure(const DirectSignal<T>& signal, LocalCode<T>& code, double* residual) const;
+
+  private:
+    struct Call;
+
+    void reserve(Index count);
+    void restore(const LocalCode<T>& code, Index stride);
+    void correlate(const Call& call, const Workspace<float>& support, const float* weights, float* out);
+    void prepare(const Call& call, const Workspace<float>& support, std::int32_t atom);
+    bool refine(const DirectSignal<T>& signal, LocalCode<T>& code, double* residual) const;
+    double residual_on(const DirectSignal<T>& signal, const LocalCode<T>& code, std::span<const double> alpha, double* residual,
+                       std::vector<double>& off) const;
+
+    const DirectDictionary<T>& dictionary_;
+    const bool positive_;
+    Index capacity_ = 0;
+    std::unique_ptr<OwnedWorkspace<float>> workspace_;
+    Array<float> gram_;
+    Array<float> residual_;
+    std::vector<std::int32_t> list_;
+    std::vector<float> numbers_;
+};
+
+}  // namespace taskdict

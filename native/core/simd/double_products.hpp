@@ -1,0 +1,56 @@
+// Residuals and correlations in double precision, of atoms in either precision.
+#pragma once
+
+#include "simd/vectors.hpp"
+#include "solve/doubtful.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+inline Vector<double> load_double(const float* from) {
+    return load_wide(from);
+}
+
+inline Vector<double> load_double(const double* from) {
+    return load_unaligned(from);
+}
+
+// out = x − Σ_i weights[i] · atoms[list[i]]; rows of `atoms` are m long.
+template <class T>
+void double_residual(const T* atoms, Index m, const T* x, const std::int32_t* list, const double* weights, Index count, double* out) {
+    const auto sum = [&](auto n, Index at) {
+        Vector<double> sums[n.value];
+        for (int v = 0; v < n.value; ++v) sums[v] = load_double(x + at + v * lanes<double>);
+        for (Index i = 0; i < count; ++i) {
+            const Vector<double> weight = broadcast(weights[i]);
+            const T* row = atoms + list[i] * m + at;
+            for (int v = 0; v < n.value; ++v) sums[v] -= weight * load_double(row + v * lanes<double>);
+        }
+        for (int v = 0; v < n.value; ++v) *reinterpret_cast<typename Simd<double>::Unaligned*>(out + at + v * lanes<double>) = sums[v];
+    };
+    in_groups(m / lanes<double>, [&](auto n, Index first) { sum(n, first * lanes<double>); });
+    for (Index at = m / lanes<double> * lanes<double>; at < m; ++at) {
+        out[at] = double(x[at]);
+        for (Index i = 0; i < count; ++i) out[at] -= weights[i] * double(atoms[list[i] * m + at]);
+    }
+}
+
+// out[i] = ⟨atoms[list[i]], r⟩
+template <class T>
+void double_correlations(const T* atoms, Index m, const double* r, const std::int32_t* list, Index count, double* out) {
+    const Index whole = m / lanes<double> * lanes<double>;
+    for (Index i = 0; i < count; ++i) {
+        const T* row = atoms + list[i] * m;
+        Vector<double> even = {}, odd = {};
+        Index at = 0;
+        for (; at + 2 * lanes<double> <= whole; at += 2 * lanes<double>) {
+            even += load_double(row + at) * load_unaligned(r + at);
+            odd += load_double(row + at + lanes<double>) * load_unaligned(r + at + lanes<double>);
+        }
+        if (at < whole) even += load_double(row + at) * load_unaligned(r + at);
+        double sum = total<double>(even + odd);
+        for (at = whole; at < m; ++at) sum += double(row[at]) * r[at];
+        out[i] = sum;
+    }
+}
+
+}  // namespace taskdict::TASKDICT_ISA
