@@ -139,7 +139,8 @@ class Worker {
             const Index end = std::min(p, first + piece_), count = round_up(end - first, instruction_set().single_precision.panel_width);
             dictionary_.correlate(rows, Index(open.size()), first, end, products_.data(), piece_);
             for (std::size_t i = 0; i < open.size(); ++i) {
-                const float* row = products_.data() + Index(i) * piece_;
+                float* const row = products_.data() + Index(i) * piece_;
+                std::fill(row + (end - first), row + count, 0.0f);  // the product leaves the rest of a panel as it was
                 open[i]->list.add(row, count, first, scratch_);
                 if (!extremes) continue;
                 const Extremes<float> here = instruction_set().single_precision.extremes(row, count);

@@ -152,7 +152,7 @@ template <class T>
 bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
                            Interrupt& interrupt) {
     const Index count = Index(candidates.size()), stride = round_up(count, row_multiple);
-    reserve(stride);
+    reserve(std::max(stride, row_multiple));
     restore(code, stride);
     Call call = {*this, signal, candidates, stride, interrupt};
     Settings<float> settings = settings_for<float>(Method::active_set, count, sizeof(T) == 8);
