@@ -10,6 +10,7 @@
 #include "direct/direct_encoder.hpp"
 #include "learn/adjoint.hpp"
 #include "learn/sums.hpp"
+#include "system/cost_model.hpp"
 
 namespace taskdict {
 namespace {
@@ -206,6 +207,8 @@ void bind_encoder(nb::module_& module) {
     bind_encoder_of<double>(module, "EncoderFloat64");
     bind_direct_encoder_of<float>(module, "DirectEncoderFloat32");
     bind_direct_encoder_of<double>(module, "DirectEncoderFloat64");
+    module.def("prefers_direct", &prefers_direct, nb::arg("n"), nb::arg("m"), nb::arg("p"), nb::arg("entry_bytes"),
+               "Return whether n signals of m features are encoded faster on p atoms without a Gram matrix of so many bytes per entry.");
 }
 
 }  // namespace taskdict

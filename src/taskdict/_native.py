@@ -58,8 +58,18 @@ class Encoded(NamedTuple):
     factors: Floats
 
 
+def needs_no_gram(n_signals: float, dictionary: Floats) -> bool:
+    """Return whether so many signals are encoded on a dictionary without its Gram matrix, which costs less then."""
+    p, m = dictionary.shape
+    entry_bytes = 4 if dictionary.dtype == np.float32 else 12  # of the Gram matrix: float64 has one in float32 too
+    return _core.prefers_direct(n_signals, m, p, entry_bytes)
+
+
 class Encoder:
-    """A dictionary prepared for encoding batches of signals of its dtype."""
+    """A dictionary prepared for encoding batches of signals of its dtype.
+
+    It has the Gram matrix of the atoms, or none if that costs more than it saves for `n_signals` signals.
+    """
 
     def __init__(
         self,
@@ -72,14 +82,14 @@ class Encoder:
         homotopy: bool = False,
         sparse: bool = False,
         keep_factors: bool = False,
-        direct: bool = False,
+        n_signals: float = np.inf,
     ) -> None:
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
         self.n_threads = n_threads
         atoms = aligned(dictionary)
         self._encoder: Any
-        if direct:
+        if not homotopy and needs_no_gram(n_signals, dictionary):
             self._encoder = _DIRECT_ENCODERS[self.dtype](atoms, lambda1, lambda2, positive)
         else:
             self._encoder = _ENCODERS[self.dtype](atoms, lambda1, lambda2, positive, homotopy, sparse, n_threads)

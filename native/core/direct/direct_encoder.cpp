@@ -240,7 +240,7 @@ class Worker {
 
     // The largest violation that is accepted outside Λ.
     double limit(const Pending<T>& pending) const {
-        return (pending.code.status == Status::converged ? accepted<T> : promised_kkt<T> / 2) * pending.signal.scale;
+        return (pending.code.by_lines ? promised_kkt<T> / 2 : accepted<T>) * pending.signal.scale;
     }
 
     // Certifies a code; if that fails, all atoms become candidates of the third line.
@@ -250,11 +250,17 @@ class Worker {
         double l1 = 0;
         for (const T alpha : code.alpha) l1 += std::fabs(double(alpha));
         const double atom = dictionary_.bounds().atom, worst = std::max(code.off, worst_outside);
-        const double left = more_than_double_roundoff * double(m_ / 2 + Index(code.atoms.size()) + 16) * (signal.norm + l1 * atom) * atom +
+        const double left = more_than_double_roundoff * double(m_ / 4 + Index(code.atoms.size()) / 2 + 16) * (signal.norm + l1 * atom) * atom +
                             more_than_double_roundoff * dictionary_.lambda2() * l1;
-        if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) return end_on_all(pending);
-        Found<T>& found = found_[std::size_t(pending.row)];
-        found = {code.atoms, code.alpha, code.status, signal.scale > 0 ? worst / signal.scale : 0, code.steps, code.inverse};
+        Status status = code.status;
+        double kkt = signal.scale > 0 ? worst / signal.scale : 0;
+        if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) {
+            const Certificate certificate = certify(encoder_.problem(signal.x, signal.lambda1), code.atoms, code.alpha);  // in wider arithmetic
+            if (!(certificate.worst() <= promised_kkt<T>)) return end_on_all(pending);
+            kkt = certificate.kkt;
+            status = Status::exact;
+        }
+        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, status, kkt, code.steps, code.inverse};
         return true;
     }
 

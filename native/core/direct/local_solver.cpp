@@ -224,7 +224,8 @@ void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const
     code.inverse.clear();
     code.block.clear();
     code.steps += found.steps;
-    code.status = Status::exact;
+    code.status = found.status;
+    code.by_lines = true;
     measure(signal, code, residual);
 }
 

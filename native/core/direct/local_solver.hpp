@@ -35,6 +35,7 @@ struct LocalCode {
     double off = 0;                     // largest residual of Lemma 1 on Λ
     int steps = 0;
     Status status = Status::converged;
+    bool by_lines = false;  // found by the lines of an encoder
 };
 
 template <class T>

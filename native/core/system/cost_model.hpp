@@ -21,6 +21,14 @@ inline constexpr double per_correlation = 4e-3;
 inline constexpr double per_signal_product = 2.5e-5;
 // Per p²·m: a multiply-add of DᵀD, of which half are computed.
 inline constexpr double per_gram_product = 1e-5;
+// Per p²: an entry of DᵀD that is written and mirrored; more than a core's caches hold.
+inline constexpr double per_gram_entry = 1e-3;
+// Per atom and signal: the passes of the solver over rows of a Gram matrix that is larger than the caches.
+inline constexpr double per_far_correlation = 8e-3;
+// Without a Gram matrix. Per entry of the dictionary: packing it. Per signal and feature, and per signal: solving on candidates. Per atom,
+// feature and signal: two products, and a third for some. Per atom and signal: listing the largest correlations.
+inline constexpr double per_packed_entry = 2.5e-3, direct_per_feature = 0.045, direct_per_signal = 10;
+inline constexpr double direct_per_product = 3e-5, direct_per_correlation = 1.1e-2;
 // Per p²·m: a multiply-add of the gradient B − AD of the dictionary update.
 inline constexpr double per_update_product = 4e-5;
 // Per entry of a stored triangle (M_ΛΛ)⁻¹: all rounds of correction of an adjoint.
@@ -37,6 +45,23 @@ inline constexpr double per_written_entry = 3e-4;
 // The number of threads worth using for so many microseconds of work, between 1 and n_threads.
 inline int worthwhile_threads(int n_threads, double microseconds) {
     return int(std::clamp(microseconds / cost::worth_a_thread, 1.0, double(n_threads)));
+}
+
+// A Gram matrix may take this much memory.
+inline constexpr double largest_gram_bytes = 512e6;
+// Dictionaries of fewer atoms always have one, so that the bits of their codes do not depend on how many signals come at once.
+inline constexpr double least_direct_atoms = 1024;
+
+// Whether n signals of m features are encoded on p atoms without a Gram matrix, which takes `entry_bytes` per entry. The measurements
+// behind these numbers are printed by `benchmarks/paths.py`.
+inline bool prefers_direct(double n, double m, double p, double entry_bytes) {
+    using namespace cost;
+    n = std::min(n, 1e9);
+    if (p < least_direct_atoms) return false;
+    if (p * p * entry_bytes > largest_gram_bytes) return true;
+    const double gram = p * p * (per_gram_product * m + per_gram_entry) + n * (per_signal + p * (per_signal_product * m + per_far_correlation));
+    const double direct = per_packed_entry * p * m + n * (direct_per_signal + direct_per_feature * m + p * (direct_per_product * m + direct_per_correlation));
+    return direct < gram;
 }
 
 }  // namespace taskdict

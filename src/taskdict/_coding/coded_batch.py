@@ -72,6 +72,7 @@ class _CodedPart:
             positive=coding.positive,
             n_threads=n_threads,
             keep_factors=True,
+            n_signals=len(X),
         )
         self.encoder.encode(X)
         self.encoded = self.encoder.release()

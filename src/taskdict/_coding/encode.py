@@ -218,6 +218,8 @@ class PreparedDictionary:
         One atom per row; it must not change.
     lambda1, lambda2, positive, method
         See :func:`sparse_encode`.
+    is_reused : bool
+        Whether an unknown number of signals will come, in any number of calls.
     """
 
     def __init__(
@@ -228,6 +230,7 @@ class PreparedDictionary:
         lambda2: float = 0.0,
         positive: bool = False,
         method: str = "auto",
+        is_reused: bool = False,
     ) -> None:
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
@@ -236,6 +239,7 @@ class PreparedDictionary:
         self.lambda2 = check_penalty("lambda2", lambda2)
         self.positive = check_flag("positive", positive)
         self.method = method
+        self._is_reused = is_reused
         self._encoders: dict[tuple[np.dtype[Any], bool], Encoder] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -279,6 +283,7 @@ class PreparedDictionary:
             return prepared.for_another_batch(n_threads, keep_factors)
         atoms = check_dictionary(self.dictionary, dtype)
         _check_width(X, atoms.shape[1])
+        is_kept = len(atoms) <= MOST_KEPT_ATOMS
         encoder = Encoder(
             atoms,
             lambda1=self.lambda1,
@@ -288,8 +293,9 @@ class PreparedDictionary:
             sparse=sp.issparse(X),
             keep_factors=keep_factors,
             n_threads=n_threads,
+            n_signals=np.inf if is_kept and self._is_reused else X.shape[0],
         )
-        if encoder.n_components <= MOST_KEPT_ATOMS:
+        if is_kept:
             self._encoders[kind] = encoder.for_another_batch(n_threads)
         return encoder
 

@@ -115,7 +115,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
             lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
         positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
         coding: dict[str, Any] = {"lambda1": lambda1, "lambda2": self.lambda2, "positive": positive}
-        fitted = PreparedDictionary(atoms, **coding, method=self.method)
+        fitted = PreparedDictionary(atoms, **coding, method=self.method, is_reused=True)
         fitted.codes(X[:1], self.n_threads)  # checks n_threads and the signals, and prepares the dictionary
         self._fitted = fitted
         features.publish(self)
@@ -191,6 +191,6 @@ class SparseCoder(CodesMixin, PersistentEstimator):
             check_penalty("lambda1", model.lambda1)
         lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
         coding: dict[str, Any] = {"lambda2": model.lambda2, "positive": model.positive_code, "method": model.method}
-        model._fitted = PreparedDictionary(atoms, lambda1=lambda1, **coding)
+        model._fitted = PreparedDictionary(atoms, lambda1=lambda1, **coding, is_reused=True)
         Features.from_document(document, atoms.shape[1]).publish(model)
         return model
