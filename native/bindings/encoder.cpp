@@ -16,12 +16,12 @@ namespace taskdict {
 namespace {
 
 // The row of a signal that is not finite, if the call found one.
-template <class Encoder, class T, template <class> class Signals>
-std::optional<Index> encode_signals(const Encoder& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads) {
+template <class Encoder, class T, template <class> class Signals, class... Variations>
+std::optional<Index> encode_signals(const Encoder& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, const Variations&... variation) {
     std::optional<Index> bad_row;
     interruptible([&](Interrupt& interrupt) {
         try {
-            encode(encoder, signals, codes, n_threads, interrupt);
+            encode(encoder, signals, codes, n_threads, interrupt, variation...);
         } catch (const BadSignal& bad) {
             bad_row = bad.row;
         }
@@ -41,6 +41,23 @@ void require_length(const char* name, const List<T>& list, std::size_t least) {
 template <class T>
 std::size_t features(const Prepared<T>& encoder) {
     return std::size_t(encoder.features());
+}
+
+template <class T>
+Variation variation_of(const Prepared<T>& encoder, std::size_t n, const std::optional<Matrix<std::uint8_t>>& observed,
+                       const std::optional<Matrix<double>>& weights) {
+    Variation variation;
+    if (observed) {
+        require_shape("observed", *observed, {n, features(encoder)}, "one row per signal, one column per feature");
+        variation.observed = observed->data();
+    }
+    if (weights) {
+        const std::size_t p = std::size_t(encoder.atoms()), rows = weights->shape(0) == 1 ? 1 : n;
+        require_shape("weights", *weights, {rows, p}, "one row, or one per signal; one column per atom");
+        variation.weights = weights->data();
+        variation.weights_row_step = rows == 1 && n != 1 ? 0 : Index(p);
+    }
+    return variation;
 }
 
 constexpr const char* per_signal = "one row per signal (indptr), one column per feature of the dictionary";
@@ -194,6 +211,31 @@ void bind_direct_encoder_of(nb::module_& module, const char* name) {
                          nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::keep_alive<1, 2>(),
                          "Prepare the dictionary atoms (p, m), which must be finite. It is read in place and must not change.");
     bind_encode<T>(bound);
+    bound
+        .def(
+            "encode_varied",
+            [](const DirectEncoder<T>& encoder, Strided<T> x, std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights,
+               Codes<T>& codes, int n_threads) {
+                require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
+                const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
+                return encode_signals(encoder, signals, codes, n_threads, variation_of(encoder, x.shape(0), observed, weights));
+            },
+            nb::arg("x"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of the signals x (n, m) as encode, each from its observed features and with its own weights of the ℓ1 norm.\n\n"
+            "observed (n, m) is 1 where a feature was observed and 0 elsewhere, weights is (n, p) or (1, p), at least 0, or infinite to exclude\n"
+            "an atom.")
+        .def(
+            "encode_sparse_varied",
+            [](const DirectEncoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices,
+               std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights, Codes<T>& codes, int n_threads) {
+                const std::size_t end = end_of(indptr);
+                require_length("values", values, end);
+                require_length("indices", indices, end);
+                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads,
+                                      variation_of(encoder, indptr.shape(0) - 1, observed, weights));
+            },
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"),
+            nb::arg("n_threads"), "The same for signals in compressed rows.");
 }
 
 }  // namespace

@@ -68,7 +68,8 @@ def needs_no_gram(n_signals: float, dictionary: Floats) -> bool:
 class Encoder:
     """A dictionary prepared for encoding batches of signals of its dtype.
 
-    It has the Gram matrix of the atoms, or none if that costs more than it saves for `n_signals` signals.
+    It has the Gram matrix of the atoms, or none if that costs more than it saves for `n_signals` signals, or if signals
+    vary (``encode_varied``): each has a Gram matrix of its own then.
     """
 
     def __init__(
@@ -83,13 +84,14 @@ class Encoder:
         sparse: bool = False,
         keep_factors: bool = False,
         n_signals: float = np.inf,
+        varies: bool = False,
     ) -> None:
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
         self.n_threads = n_threads
         atoms = aligned(dictionary)
         self._encoder: Any
-        if not homotopy and needs_no_gram(n_signals, dictionary):
+        if varies or (not homotopy and needs_no_gram(n_signals, dictionary)):
             self._encoder = _DIRECT_ENCODERS[self.dtype](atoms, lambda1, lambda2, positive)
         else:
             self._encoder = _ENCODERS[self.dtype](atoms, lambda1, lambda2, positive, homotopy, sparse, n_threads)
@@ -111,6 +113,29 @@ class Encoder:
         row = self._encoder.encode_sparse(
             aligned(values), aligned(indptr), aligned(indices), self._codes, self.n_threads
         )
+        _check_row(row)
+
+    def encode_varied(
+        self, X: Any, observed: NDArray[np.uint8] | None, weights: NDArray[np.float64] | None
+    ) -> None:
+        """Append the codes of signals, dense or CSR, from their observed features and with weights of the ℓ1 norm.
+
+        Parameters
+        ----------
+        X : array or CSR array of shape (n_samples, n_features)
+            Signals.
+        observed : array of shape (n_samples, n_features) or None
+            1 where a feature was observed, 0 elsewhere; None if all were.
+        weights : array of shape (n_samples, n_components) or (1, n_components), or None
+            At least 0, or infinite to exclude an atom; None for ones.
+        """
+        if isinstance(X, np.ndarray):
+            row = self._encoder.encode_varied(aligned(X), observed, weights, self._codes, self.n_threads)
+        else:
+            indptr, indices = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
+            row = self._encoder.encode_sparse_varied(
+                aligned(X.data), aligned(indptr), aligned(indices), observed, weights, self._codes, self.n_threads
+            )
         _check_row(row)
 
     def release(self) -> Encoded:

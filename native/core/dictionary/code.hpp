@@ -16,6 +16,7 @@ enum class Status : std::uint8_t {
     converged = 0,  // by the first line
     exact = 1,      // by the second or third
     inexact = 2,    // not known to satisfy Lemma 1 to the promise: limited by the rounding of the code or of the signal's products
+    unobserved = 4,  // nothing of the signal was observed: its code is zero
 };
 
 // Pointers stay valid until the next call with the same scratch.

@@ -72,7 +72,7 @@ class Encoder : public Prepared<T> {
     Code<T> encode_second(const FastSignal<T>& signal, Method first, int steps, Scratch& scratch, Interrupt& interrupt) const;
     Code<T> encode_third(const FastSignal<T>& signal, const CertifiedCode<T>& start, int steps, Scratch& scratch, Interrupt& interrupt) const;
     Problem<T> problem(const T* x, double lambda1) const {
-        return {dictionary_.data(), atoms(), features(), x, lambda1, dictionary_.lambda2(), parameters_.positive};
+        return {dictionary_.data(), atoms(), features(), x, lambda1, dictionary_.lambda2(), parameters_.positive, nullptr};
     }
 
     Parameters parameters_;

@@ -36,7 +36,9 @@ struct Pending {
     DirectSignal<T> signal;
     double error = 0;  // bound on the error of signal.scale
     LocalCode<T> code;
-    TopList list;  // of the largest correlations with x, then with the residual
+    TopList list;  // of the largest correlations with x, then with the residual; divided by the weights
+    std::vector<std::int32_t> unpenalised;
+    double largest_factor = 1;  // 1/w_j
     int rounds = 0;
     bool rounded_penalty = false;  // λ1/(στ) is too small to be exact
 };
@@ -56,8 +58,9 @@ struct Found {
 template <class T>
 class Worker {
   public:
-    Worker(const DirectEncoder<T>& encoder, Index capacity, Interrupt& interrupt)
+    Worker(const DirectEncoder<T>& encoder, const Variation& variation, Index capacity, Interrupt& interrupt)
         : encoder_(encoder),
+          variation_(variation),
           dictionary_(encoder.dictionary()),
           m_(encoder.features()),
           positive_(encoder.parameters().positive),
@@ -65,6 +68,8 @@ class Worker {
           solver_(dictionary_, positive_),
           piece_(round_up(atom_piece, instruction_set().single_precision.panel_width)),
           x_(capacity * m_),
+          observed_(variation.observed ? capacity * m_ : 0),
+          loading_(variation.observed ? m_ : 0),
           narrow_(sizeof(T) == 8 ? capacity * m_ : 0),
           residuals_(capacity * m_),
           products_(capacity * piece_),
@@ -79,15 +84,15 @@ class Worker {
     void encode(const Signals<T>& signals, Index first, Index rows, Codes<T>& codes) {
         std::vector<Loaded> loaded;
         for (Index r = 0; r < rows; ++r) {
-            T* const x = x_.data() + r * m_;
-            loaded.push_back(load_row(signals, first + r, m_, !dictionary_.only_exact(), x, sizeof(T) == 8 ? narrow_.data() + r * m_ : nullptr));
-            const double lambda1 = encoder_.parameters().lambda1 / encoder_.scale() / loaded.back().scale;
             Pending<T>& pending = pending_[std::size_t(r)];
+            loaded.push_back(load(signals, first + r, r, pending.signal));
             pending.row = r;
-            pending.signal = {x, fast(r), loaded.back().norm, lambda1, 0};
             pending.code = {};
             pending.rounds = 0;
-            pending.rounded_penalty = lambda1 * loaded.back().scale * encoder_.scale() != encoder_.parameters().lambda1;
+            weigh(first + r, pending);
+            const double lambda1 = pending.signal.lambda1 / encoder_.scale() / loaded.back().scale;
+            pending.rounded_penalty = lambda1 * loaded.back().scale * encoder_.scale() != pending.signal.lambda1;
+            pending.signal.lambda1 = lambda1;
         }
         std::vector<Pending<T>*> open;
         for (Index r = 0; r < rows; ++r) open.push_back(&pending_[std::size_t(r)]);
@@ -122,6 +127,71 @@ class Worker {
     }
 
   private:
+    // Loads a signal into row r, zero where nothing was observed.
+    template <template <class> class Signals>
+    Loaded load(const Signals<T>& signals, Index row, Index r, DirectSignal<T>& signal) {
+        T* const x = x_.data() + r * m_;
+        float* const narrow = sizeof(T) == 8 ? narrow_.data() + r * m_ : nullptr;
+        const bool scales = !dictionary_.only_exact();
+        signal = {};
+        signal.x = x;
+        signal.fast = fast(r);
+        signal.n_observed = m_;
+        Loaded loaded;
+        if (!variation_.observed) {
+            loaded = load_row(signals, row, m_, scales, x, narrow);
+        } else {
+            float* const observed = observed_.data() + r * m_;
+            for (Index i = 0; i < m_; ++i) observed[i] = variation_.observed[row * m_ + i] ? 1.0f : 0.0f;
+            signal.observed = observed;
+            signal.n_observed = Index(std::count(observed, observed + m_, 1.0f));
+            loaded = load_observed(signals, row, observed, scales, x, narrow);
+        }
+        signal.norm = loaded.norm;
+        return loaded;
+    }
+
+    Loaded load_observed(const DenseSignals<T>& signals, Index row, const float* observed, bool scales, T* x, float* narrow) {
+        const T* const from = signals.data + row * signals.row_step;
+        for (Index i = 0; i < m_; ++i) loading_[i] = observed[i] != 0 ? from[i * signals.column_step] : T(0);  // others may be NaN
+        return load_finite(row, scales, x, narrow);
+    }
+
+    Loaded load_observed(const SparseSignals<T>& signals, Index row, const float* observed, bool scales, T* x, float* narrow) {
+        load_row(signals, row, m_, false, loading_.data(), nullptr);
+        for (Index i = 0; i < m_; ++i) loading_[i] *= T(observed[i]);
+        return load_finite(row, scales, x, narrow);
+    }
+
+    Loaded load_finite(Index row, bool scales, T* x, float* narrow) const {
+        const Loaded loaded = load_scaled(loading_.data(), 1, m_, x, narrow, scales);
+        if (!loaded.finite) throw BadSignal{row};
+        return loaded;
+    }
+
+    // Sets λ1 and the weights of a signal, in the units of the user.
+    void weigh(Index row, Pending<T>& pending) {
+        DirectSignal<T>& signal = pending.signal;
+        signal.lambda1 = encoder_.parameters().lambda1;
+        pending.unpenalised.clear();
+        pending.largest_factor = 1;
+        if (!variation_.weights) return;
+        const Index p = dictionary_.atoms();
+        const double* const weights = variation_.weights + row * variation_.weights_row_step;
+        double top = 0, least = std::numeric_limits<double>::infinity();
+        for (Index j = 0; j < p; ++j) {
+            if (weights[j] == 0) pending.unpenalised.push_back(std::int32_t(j));
+            if (weights[j] == 0 || std::isinf(weights[j])) continue;
+            top = std::max(top, weights[j]);
+            least = std::min(least, weights[j]);
+        }
+        signal.weights = weights;
+        if (top == 0) return;  // no atom has a penalty
+        signal.lambda1 *= top;
+        signal.weight_unit = 1 / top;
+        pending.largest_factor = top / least;
+    }
+
     const float* fast(Index r) const {
         if constexpr (sizeof(T) == 8)
             return narrow_.data() + r * m_;
@@ -141,11 +211,15 @@ class Worker {
             for (std::size_t i = 0; i < open.size(); ++i) {
                 float* const row = products_.data() + Index(i) * piece_;
                 std::fill(row + (end - first), row + count, 0.0f);  // the product leaves the rest of a panel as it was
+                const DirectSignal<T>& signal = open[i]->signal;
+                if (extremes) {
+                    const Extremes<float> here = instruction_set().single_precision.extremes(row, count);
+                    extremes[i].top = std::max(extremes[i].top, here.top);
+                    extremes[i].magnitude = std::max(extremes[i].magnitude, here.magnitude);
+                }
+                for (Index j = first; signal.weights && j < end; ++j)  // those without a penalty are candidates in any case
+                    row[j - first] = signal.weights[j] == 0 ? 0.0f : float(row[j - first] / signal.weight(std::int32_t(j)));
                 open[i]->list.add(row, count, first, scratch_);
-                if (!extremes) continue;
-                const Extremes<float> here = instruction_set().single_precision.extremes(row, count);
-                extremes[i].top = std::max(extremes[i].top, here.top);
-                extremes[i].magnitude = std::max(extremes[i].magnitude, here.magnitude);
             }
         }
         for (Pending<T>* pending : open) pending->list.end();
@@ -163,8 +237,11 @@ class Worker {
         DirectSignal<T>& signal = pending.signal;
         pending.error = correlation_error(signal.norm);
         signal.scale = std::max(signal.lambda1, double(extremes.magnitude));
-        const double top = positive_ ? extremes.top : extremes.magnitude;
-        if (signal.norm == 0 || top + pending.error < signal.lambda1) return end(pending, 0);
+        double top = positive_ ? extremes.top : extremes.magnitude;
+        for (const Entry& entry : pending.list.entries()) top = std::max(top, double(entry.size));
+        const bool is_small = pending.unpenalised.empty() && top + pending.error * pending.largest_factor < signal.lambda1;
+        if (signal.n_observed == 0) pending.code.status = Status::unobserved;
+        if (signal.norm == 0 || is_small) return end(pending, 0);
         solve(pending);
         return false;
     }
@@ -173,6 +250,8 @@ class Worker {
     void solve(Pending<T>& pending, bool slowly = false) {
         candidates_ = pending.code.atoms;
         for (const std::int32_t atom : candidates_) active_[std::size_t(atom)] = true;
+        for (const std::int32_t atom : pending.unpenalised)
+            if (!active_[std::size_t(atom)]) candidates_.push_back(atom);
         for (const Entry& entry : pending.list.entries())
             if (!active_[std::size_t(entry.atom)]) candidates_.push_back(entry.atom);
         for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
@@ -186,20 +265,29 @@ class Worker {
         for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = true;
         doubtful_.clear();
         for (const Entry& entry : entries)
-            if (entry.size + error > lambda1 && !active_[std::size_t(entry.atom)]) doubtful_.push_back(entry.atom);
+            if (entry.size + error * pending.signal.factor(entry.atom) > lambda1 && !active_[std::size_t(entry.atom)])
+                doubtful_.push_back(entry.atom);
+        for (const std::int32_t atom : pending.unpenalised)
+            if (!active_[std::size_t(atom)]) doubtful_.push_back(atom);
         for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
         rho_.resize(doubtful_.size());
         instruction_set().kernels<T>().double_correlations(dictionary_.data(), m_, residual_.data(), doubtful_.data(), Index(doubtful_.size()),
                                                            rho_.data());
         double worst = 0;
-        for (const double rho : rho_) worst = std::max(worst, (positive_ ? rho : std::fabs(rho)) - lambda1);
+        for (std::size_t i = 0; i < rho_.size(); ++i)
+            worst = std::max(worst, (positive_ ? rho_[i] : std::fabs(rho_[i])) - pending.signal.penalty(doubtful_[i]));
         return worst;
+    }
+
+    static bool is_excluded(const Pending<T>& pending, std::int32_t atom) {
+        return pending.signal.weights && std::isinf(pending.signal.weights[atom]);
     }
 
     // The same for all atoms, measured in double precision.
     double violation_of_all(const Pending<T>& pending) {
-        everything_.resize(std::size_t(dictionary_.atoms()));
-        for (std::size_t j = 0; j < everything_.size(); ++j) everything_[j] = {std::numeric_limits<float>::infinity(), std::int32_t(j)};
+        everything_.clear();
+        for (std::int32_t j = 0; j < std::int32_t(dictionary_.atoms()); ++j)
+            if (!is_excluded(pending, j) && !pending.signal.is_unpenalised(j)) everything_.push_back({std::numeric_limits<float>::infinity(), j});
         return violation(pending, everything_, 0);
     }
 
@@ -209,7 +297,7 @@ class Worker {
         const double lambda1 = pending.signal.lambda1;
         solver_.measure(pending.signal, pending.code, residual_.data());
         const double error = correlation_error(norm_of_residual());
-        const double others = double(pending.list.cut()) + error;  // the correlations of all atoms that are not listed are smaller
+        const double others = double(pending.list.cut()) + error * pending.largest_factor;  // the correlations of all atoms that are not listed are smaller
         double worst = violation(pending, pending.list.entries(), error);
         if (worst <= limit(pending)) {
             if (others <= lambda1) return end(pending, worst);
@@ -221,7 +309,7 @@ class Worker {
             solve(pending, slowly);
             double moved = 0;
             for (Index i = 0; i < m_; ++i) moved += (residual_[i] - before_[i]) * (residual_[i] - before_[i]);
-            if (others + 1.0001 * dictionary_.bounds().atom * std::sqrt(moved) > lambda1) return false;
+            if (others + 1.0001 * dictionary_.bounds().atom * pending.largest_factor * std::sqrt(moved) > lambda1) return false;
             worst = violation_of_listed(pending);
             if (worst <= limit(pending)) return end(pending, worst);
         }
@@ -234,7 +322,7 @@ class Worker {
         std::vector<float> rho(atoms.size()), residual(residual_.data(), residual_.data() + m_);
         instruction_set().single_precision.correlate_some(dictionary_.fast(), m_, residual.data(), atoms.data(), Index(atoms.size()), rho.data());
         everything_.clear();
-        for (std::size_t i = 0; i < atoms.size(); ++i) everything_.push_back({positive_ ? rho[i] : std::fabs(rho[i]), atoms[i]});
+        for (std::size_t i = 0; i < atoms.size(); ++i) everything_.push_back({float((positive_ ? rho[i] : std::fabs(rho[i])) * pending.signal.factor(atoms[i])), atoms[i]});
         return violation(pending, everything_, correlation_error(norm_of_residual()));
     }
 
@@ -255,7 +343,7 @@ class Worker {
         Status status = code.status;
         double kkt = signal.scale > 0 ? worst / signal.scale : 0;
         if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) {
-            const Certificate certificate = certify(encoder_.problem(signal.x, signal.lambda1), code.atoms, code.alpha);  // in wider arithmetic
+            const Certificate certificate = certify_on_all(signal, code.atoms, code.alpha);
             if (!(certificate.worst() <= promised_kkt<T>)) return end_on_all(pending);
             kkt = certificate.kkt;
             status = Status::exact;
@@ -264,16 +352,58 @@ class Worker {
         return true;
     }
 
+    // The problem of a signal on all atoms that are not excluded, and on what was observed, for the portable solvers.
+    struct Whole {
+        Problem<T> problem;
+        Array<T> atoms;                     // if they are not those of the dictionary
+        std::vector<double> weights;        // if there are some
+        std::vector<std::int32_t> numbers;  // in the dictionary
+        std::vector<std::int32_t> places;   // of the atoms of the dictionary
+    };
+
+    std::unique_ptr<Whole> whole(const DirectSignal<T>& signal) const {
+        auto made = std::make_unique<Whole>();
+        made->problem = encoder_.problem(signal.x, signal.lambda1);
+        const Index p = dictionary_.atoms();
+        made->places.resize(std::size_t(p));
+        for (std::int32_t j = 0; j < std::int32_t(p); ++j) {
+            made->places[std::size_t(j)] = std::int32_t(made->numbers.size());
+            if (!signal.weights || !std::isinf(signal.weights[j])) made->numbers.push_back(j);
+        }
+        const Index count = Index(made->numbers.size());
+        if (signal.weights)
+            for (const std::int32_t j : made->numbers) made->weights.push_back(signal.weight(j));
+        if (signal.observed || count < p) {
+            made->atoms = Array<T>(count * m_);
+            for (Index l = 0; l < count; ++l)
+                for (Index i = 0; i < m_; ++i)
+                    made->atoms[l * m_ + i] = dictionary_.data()[made->numbers[std::size_t(l)] * m_ + i] * T(signal.observed ? signal.observed[i] : 1);
+            made->problem.atoms = made->atoms.data();
+        }
+        made->problem.p = count;
+        made->problem.weights = signal.weights ? made->weights.data() : nullptr;
+        return made;
+    }
+
+    // The certificate of a code, measured in wider arithmetic.
+    Certificate certify_on_all(const DirectSignal<T>& signal, std::vector<std::int32_t> atoms, const std::vector<T>& alpha) const {
+        const auto made = whole(signal);
+        for (std::int32_t& atom : atoms) atom = made->places[std::size_t(atom)];
+        return certify(made->problem, atoms, alpha);
+    }
+
     // The third line, from the code so far.
     bool end_on_all(Pending<T>& pending) {
-        const DirectSignal<T>& signal = pending.signal;
+        const auto made = whole(pending.signal);
         CertifiedCode<T> start;
-        start.atoms = pending.code.atoms;
         start.alpha = pending.code.alpha;
-        const CertifiedCode<T> code = solve_exact(encoder_.problem(signal.x, signal.lambda1), start, promised_kkt<T>, interrupt_);
+        for (const std::int32_t atom : pending.code.atoms) start.atoms.push_back(made->places[std::size_t(atom)]);
+        CertifiedCode<T> code = solve_exact(made->problem, start, promised_kkt<T>, interrupt_);
+        for (std::int32_t& atom : code.atoms) atom = made->numbers[std::size_t(atom)];
         const bool is_exact = code.certificate.worst() <= promised_kkt<T> && !pending.rounded_penalty;
-        found_[std::size_t(pending.row)] = {
-            code.atoms, code.alpha, is_exact ? Status::exact : Status::inexact, code.certificate.reported(promised_kkt<T>), pending.code.steps + code.steps, {}};
+        Status status = is_exact ? Status::exact : Status::inexact;
+        if (pending.signal.n_observed == 0) status = Status::unobserved;
+        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, status, code.certificate.reported(promised_kkt<T>), pending.code.steps + code.steps, {}};
         return true;
     }
 
@@ -301,7 +431,7 @@ class Worker {
         codes.indices.append(atoms.data(), Index(atoms.size()));
         Certificate certificate = {finite ? found.kkt : std::numeric_limits<double>::infinity(), 0};
         const DirectSignal<T>& signal = pending_[std::size_t(r)].signal;
-        if (tiny && finite) certificate = certify(encoder_.problem(signal.x, signal.lambda1), atoms, alpha);  // of what underflow has left
+        if (tiny && finite) certificate = certify_on_all(signal, atoms, alpha);  // of what underflow has left
         const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? found.status : Status::inexact);
         const T kkt = T(certificate.reported(promised_kkt<T>));
         const std::int32_t steps = found.steps;
@@ -321,6 +451,7 @@ class Worker {
     }
 
     const DirectEncoder<T>& encoder_;
+    const Variation variation_;
     const DirectDictionary<T>& dictionary_;
     const Index m_;
     const bool positive_;
@@ -328,6 +459,8 @@ class Worker {
     LocalSolver<T> solver_;
     const Index piece_;
     Array<T> x_;
+    Array<float> observed_;
+    Array<T> loading_;
     Array<float> narrow_, residuals_, products_;
     Array<double> residual_, before_;
     std::vector<char> active_;
@@ -419,12 +552,13 @@ std::vector<std::int32_t> DirectEncoder<T>::duplicates(double cosine) const {
 }
 
 template <class T, template <class> class Signals>
-void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
+            const Variation& variation) {
     const double p = double(encoder.atoms()), m = double(encoder.features());
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * (cost::per_signal + 3 * cost::per_signal_product * m * p));
     const Index size = block_size(signals.rows, n_threads), blocks = (signals.rows + size - 1) / size;
     encode_blocks(blocks, codes, n_threads, interrupt, [&] {
-        return [&, worker = std::make_unique<Worker<T>>(encoder, size, interrupt)](Index block, Index, Codes<T>& part) {
+        return [&, worker = std::make_unique<Worker<T>>(encoder, variation, size, interrupt)](Index block, Index, Codes<T>& part) {
             const Index first = block * size;
             worker->encode(signals, first, std::min(size, signals.rows - first), part);
         };
@@ -433,8 +567,8 @@ void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>
 
 #define TASKDICT_INSTANTIATE(T)                                                                                         \
     template class DirectEncoder<T>;                                                                                    \
-    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&); \
-    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);
+    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&, const Variation&); \
+    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&, const Variation&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -31,7 +31,7 @@ class DirectEncoder : public Prepared<T> {
     std::vector<std::int32_t> duplicates(double cosine) const override;
 
     Problem<T> problem(const T* x, double lambda1) const {
-        return {dictionary_.data(), atoms(), features(), x, lambda1, dictionary_.lambda2(), parameters_.positive};
+        return {dictionary_.data(), atoms(), features(), x, lambda1, dictionary_.lambda2(), parameters_.positive, nullptr};
     }
 
   private:
@@ -39,8 +39,16 @@ class DirectEncoder : public Prepared<T> {
     DirectDictionary<T> dictionary_;
 };
 
+// What differs between the signals of a batch, or between its atoms.
+struct Variation {
+    const std::uint8_t* observed = nullptr;  // n × m: 1 where a feature was observed. Null if all were
+    const double* weights = nullptr;         // of the ℓ1 norm: n × p, or p with row_step 0; at least 0, or infinite. Null if all are one
+    Index weights_row_step = 0;
+};
+
 // Appends the codes of all signals, as encode() of batch/encode.hpp.
 template <class T, template <class> class Signals>
-void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt);
+void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
+            const Variation& variation = {});
 
 }  // namespace taskdict

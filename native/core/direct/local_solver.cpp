@@ -4,6 +4,7 @@
 #include <cmath>
 
 #include "dictionary/encoder.hpp"
+#include "solve/exact.hpp"
 #include "solve/run.hpp"
 
 namespace taskdict {
@@ -13,6 +14,16 @@ constexpr Index row_multiple = 16;  // floats in the widest vector of any instru
 constexpr double refined = 1e-12;   // residual on Λ that is enough, relative to the scale
 constexpr double smallest_residual = 1e-15;
 constexpr int max_corrections = 8;
+
+}  // namespace
+
+namespace {
+
+// Sets what was not observed to zero.
+template <class S, class T>
+void hide(const DirectSignal<T>& signal, Index m, S* values) {
+    for (Index i = 0; signal.observed && i < m; ++i) values[i] *= S(signal.observed[i]);
+}
 
 }  // namespace
 
@@ -28,7 +39,7 @@ struct LocalSolver<T>::Call {
 
 template <class T>
 LocalSolver<T>::LocalSolver(const DirectDictionary<T>& dictionary, bool positive)
-    : dictionary_(dictionary), positive_(positive), residual_(round_up(dictionary.features(), row_multiple)) {}
+    : dictionary_(dictionary), positive_(positive), residual_(round_up(dictionary.features(), row_multiple)), atom_(residual_.size()) {}
 
 template <class T>
 void LocalSolver<T>::reserve(Index count) {
@@ -50,7 +61,7 @@ void LocalSolver<T>::restore(const LocalCode<T>& code, Index stride) {
     for (float* const vector : {w.alpha, w.sign, w.residual, w.step, w.column, w.product}) std::fill_n(vector, padded, 0.0f);
     for (Index i = 0; i < k; ++i) {
         w.atoms[i] = w.position[i] = std::int32_t(i);
-        w.alpha[i] = float(code.alpha[std::size_t(i)]);
+        w.alpha[i] = float(code.alpha[std::size_t(i)]) / factors_[std::size_t(i)];
         w.sign[i] = code.sign[std::size_t(i)];
         std::fill_n(w.inverse + i * w.capacity, padded, 0.0f);
         std::copy_n(code.inverse.data() + i * k, k, w.inverse + i * w.capacity);
@@ -68,15 +79,27 @@ void LocalSolver<T>::correlate(const Call& call, const Workspace<float>& support
     numbers_.resize(std::size_t(k));
     for (Index i = 0; i < k; ++i) {
         list_[std::size_t(i)] = call.candidates[std::size_t(support.atoms[i])];
-        numbers_[std::size_t(i)] = -weights[i];
+        numbers_[std::size_t(i)] = -weights[i] * factors_[std::size_t(support.atoms[i])];
     }
     for (Index at = 0; at < m; at += width)
         kernels.add_slices({dictionary_.fast() + at, m, list_.data(), numbers_.data(), k}, std::min(width, m - at), 1.0f, call.signal.fast + at,
                            residual_.data() + at);
+    hide(call.signal, m, residual_.data());
     kernels.correlate_some(dictionary_.fast(), m, residual_.data(), call.candidates.data(), count, out);
     std::fill(out + count, out + call.stride, 0.0f);
-    const float lambda2 = float(dictionary_.lambda2());
-    for (Index i = 0; i < k; ++i) out[support.atoms[i]] -= lambda2 * weights[i];
+    const float lambda1 = float(call.signal.lambda1), lambda2 = float(dictionary_.lambda2());
+    if (call.signal.weights)
+        for (Index l = 0; l < count; ++l) out[l] *= factors_[std::size_t(l)];
+    for (Index i = 0; i < k; ++i) {
+        const float factor = factors_[std::size_t(support.atoms[i])];
+        out[support.atoms[i]] -= lambda2 * factor * factor * weights[i];
+    }
+    if (!call.signal.weights) return;
+    for (Index l = 0; l < count; ++l) {
+        if (!call.signal.is_unpenalised(call.candidates[std::size_t(l)])) continue;
+        const std::int32_t place = support.position[l];
+        out[l] += std::copysign(lambda1, place >= 0 ? support.sign[place] : out[l]);
+    }
 }
 
 // Sets the products of a candidate with itself and with Λ.
@@ -88,13 +111,19 @@ void LocalSolver<T>::prepare(const Call& call, const Workspace<float>& support, 
     for (Index i = 0; i < k; ++i) list_[std::size_t(i)] = call.candidates[std::size_t(support.atoms[i])];
     list_.back() = call.candidates[std::size_t(atom)];
     const float* row = dictionary_.fast() + list_.back() * m;
+    if (call.signal.observed) {
+        std::copy_n(row, m, atom_.data());
+        hide(call.signal, m, atom_.data());
+        row = atom_.data();
+    }
+    const float factor = factors_[std::size_t(atom)];
     instruction_set().single_precision.correlate_some(dictionary_.fast(), m, row, list_.data(), k + 1, numbers_.data());
     for (Index i = 0; i < k; ++i) {
-        const float product = numbers_[std::size_t(i)];
+        const float product = numbers_[std::size_t(i)] * factor * factors_[std::size_t(support.atoms[i])];
         gram_[atom * call.stride + support.atoms[i]] = product;
         gram_[support.atoms[i] * call.stride + atom] = product;
     }
-    gram_[atom * call.stride + atom] = numbers_.back() + float(dictionary_.lambda2());
+    gram_[atom * call.stride + atom] = (numbers_.back() + float(dictionary_.lambda2())) * factor * factor;
 }
 
 // Sets `residual` = x − Dα, and off = Dᵀ(x − Dα) − λ2 α − λ1 s on Λ; returns the largest magnitude of it.
@@ -105,10 +134,11 @@ double LocalSolver<T>::residual_on(const DirectSignal<T>& signal, const LocalCod
     const Index k = Index(code.atoms.size()), m = dictionary_.features();
     off.resize(code.atoms.size());
     kernels.double_residual(dictionary_.data(), m, signal.x, code.atoms.data(), alpha.data(), k, residual);
+    hide(signal, m, residual);
     kernels.double_correlations(dictionary_.data(), m, residual, code.atoms.data(), k, off.data());
     double largest = 0;
     for (std::size_t i = 0; i < off.size(); ++i) {
-        off[i] -= dictionary_.lambda2() * alpha[i] + std::copysign(signal.lambda1, double(code.sign[i]));
+        off[i] -= dictionary_.lambda2() * alpha[i] + std::copysign(signal.penalty(code.atoms[i]), double(code.sign[i]));
         largest = std::max(largest, std::fabs(off[i]));
     }
     return largest;
@@ -136,13 +166,14 @@ bool LocalSolver<T>::refine(const DirectSignal<T>& signal, LocalCode<T>& code, d
         before = code.off;
         for (std::size_t i = 0; i < k; ++i) {
             double step = 0;
-            for (std::size_t j = 0; j < k; ++j) step += double(code.inverse[i * k + j]) * off[j];
-            alpha[i] += step;
+            for (std::size_t j = 0; j < k; ++j) step += double(code.inverse[i * k + j]) * off[j] * signal.factor(code.atoms[j]);
+            alpha[i] += step * signal.factor(code.atoms[i]);
         }
     }
     const bool free_signs = signal.lambda1 == 0 && !positive_;
     for (std::size_t i = 0; i < k; ++i) {
-        if (!free_signs && !(alpha[i] * double(code.sign[i]) > 0)) return false;
+        const bool is_free = free_signs || (signal.is_unpenalised(code.atoms[i]) && !positive_);
+        if (!is_free && !(alpha[i] * double(code.sign[i]) > 0)) return false;
         code.alpha[i] = T(alpha[i]);
     }
     return true;
@@ -153,6 +184,12 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
                            Interrupt& interrupt) {
     const Index count = Index(candidates.size()), stride = round_up(count, row_multiple);
     reserve(std::max(stride, row_multiple));
+    factors_.clear();
+    free_.clear();
+    for (const std::int32_t atom : candidates) {
+        factors_.push_back(float(signal.factor(atom)));
+        free_.push_back(signal.is_unpenalised(atom) && !positive_);
+    }
     restore(code, stride);
     Call call = {*this, signal, candidates, stride, interrupt};
     Settings<float> settings = settings_for<float>(Method::active_set, count, sizeof(T) == 8);
@@ -165,8 +202,9 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
         const Call& of = *static_cast<Call*>(context);
         of.solver.prepare(of, support, atom);
     };
+    settings.free = signal.weights ? free_.data() : nullptr;
     settings.context = &call;
-    const Gram<float> gram = {gram_.data(), count, stride, dictionary_.lambda2() == 0 ? std::min(count, dictionary_.features()) : count};
+    const Gram<float> gram = {gram_.data(), count, stride, dictionary_.lambda2() == 0 ? std::min(count, signal.n_observed) : count};
     const GramProblem<float> problem = {gram, nullptr, 0, float(signal.scale), float(signal.lambda1), positive_};
     const Solution<float> solution = run(Method::active_set, *workspace_, problem, settings);
     code.steps += solution.steps;
@@ -180,7 +218,7 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
     found.block.resize(std::size_t(k * k));
     for (Index i = 0; i < k; ++i) {
         found.atoms.push_back(candidates[std::size_t(w.atoms[i])]);
-        found.alpha.push_back(T(w.alpha[i]));
+        found.alpha.push_back(T(w.alpha[i] * factors_[std::size_t(w.atoms[i])]));
         found.sign.push_back(w.sign[i]);
         for (Index j = 0; j < k; ++j) {
             found.inverse[std::size_t(i * k + j)] = w.inverse[i * w.capacity + j];
@@ -201,11 +239,30 @@ template <class T>
 void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
                                   Interrupt& interrupt) const {
     const Index count = Index(candidates.size()), m = dictionary_.features();
-    Array<T> atoms(count * m), x(m);
+    Array<T> atoms(count * m);
+    for (Index l = 0; l < count; ++l) {
+        std::copy_n(dictionary_.data() + candidates[std::size_t(l)] * m, m, atoms.data() + l * m);
+        hide(signal, m, atoms.data() + l * m);
+    }
+    LocalCode<T> slow;
+    if (signal.weights)
+        solve_weighted(signal, candidates, atoms, code, slow, interrupt);
+    else
+        solve_by_encoder(signal, candidates, atoms, slow, interrupt);
+    slow.steps += code.steps;
+    slow.by_lines = true;
+    code = std::move(slow);
+    measure(signal, code, residual);
+}
+
+template <class T>
+void LocalSolver<T>::solve_by_encoder(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms,
+                                      LocalCode<T>& code, Interrupt& interrupt) const {
+    const Index m = dictionary_.features();
+    Array<T> x(m);
     Array<float> narrow(sizeof(T) == 8 ? m : 0);
-    for (Index l = 0; l < count; ++l) std::copy_n(dictionary_.data() + candidates[std::size_t(l)] * m, m, atoms.data() + l * m);
     const Parameters parameters = {signal.lambda1, dictionary_.lambda2(), positive_, Method::active_set};
-    const Encoder<T> encoder(atoms.data(), count, m, parameters, false, 1, interrupt);
+    const Encoder<T> encoder(atoms.data(), Index(candidates.size()), m, parameters, false, 1, interrupt);
     const Loaded loaded = load_scaled(signal.x, 1, m, x.data(), sizeof(T) == 8 ? narrow.data() : nullptr, encoder.scales_signals());
     Array<float> c(encoder.fast().gram().view().stride);
     if constexpr (sizeof(T) == 8)
@@ -215,18 +272,34 @@ void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const
     typename Encoder<T>::Scratch scratch(encoder);
     const Code<T> found = encoder.encode(x.data(), loaded, c.data(), scratch, interrupt);
     const double unit = loaded.scale / encoder.scale();
-    code.atoms.clear();
-    code.alpha.clear();
     for (Index i = 0; i < found.size; ++i) {
         code.atoms.push_back(candidates[std::size_t(found.atoms[i])]);
         code.alpha.push_back(T(double(found.alpha[i]) * unit));
     }
-    code.inverse.clear();
-    code.block.clear();
-    code.steps += found.steps;
+    code.steps = found.steps;
     code.status = found.status;
-    code.by_lines = true;
-    measure(signal, code, residual);
+}
+
+// By the third line, the only one that knows weights.
+template <class T>
+void LocalSolver<T>::solve_weighted(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms,
+                                    const LocalCode<T>& from, LocalCode<T>& code, Interrupt& interrupt) const {
+    std::vector<double> weights;
+    for (const std::int32_t atom : candidates) weights.push_back(signal.weight(atom));
+    const Problem<T> problem = {atoms.data(),          Index(candidates.size()), dictionary_.features(), signal.x, signal.lambda1,
+                                dictionary_.lambda2(), positive_,                weights.data()};
+    CertifiedCode<T> start;
+    for (std::size_t i = 0; i < from.atoms.size(); ++i) {  // the first candidates
+        start.atoms.push_back(std::int32_t(i));
+        start.alpha.push_back(from.alpha[i]);
+    }
+    const CertifiedCode<T> found = solve_exact(problem, start, promised_kkt<T>, interrupt);
+    for (std::size_t i = 0; i < found.atoms.size(); ++i) {
+        code.atoms.push_back(candidates[std::size_t(found.atoms[i])]);
+        code.alpha.push_back(found.alpha[i]);
+    }
+    code.steps = found.steps;
+    code.status = Status::exact;
 }
 
 template class LocalSolver<float>;

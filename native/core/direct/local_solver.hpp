@@ -1,4 +1,6 @@
-// One signal on some of the atoms, its candidates. No Gram matrix is needed: ρ = Dᵀ(x − Dα) − λ2 α is measured on the candidates, and of
+// One signal on some of the atoms, its candidates.
+// With weights w, the solvers see α'_j = w_j α_j on d_j / w_j: then all atoms have the penalty λ1, and λ2 / w_j² for λ2. The ρ_j of an atom
+// without a penalty is moved by λ1 sign(ρ_j), so that it looks like the others. No Gram matrix is needed: ρ = Dᵀ(x − Dα) − λ2 α is measured on the candidates, and of
 // M only the products of atoms that may be active together are computed.
 //
 //     active set in single precision ──► measured (float) or refined (double) in double precision
@@ -6,6 +8,7 @@
 //                  └──► the three lines of an Encoder of the candidates
 #pragma once
 
+#include <memory>
 #include <span>
 #include <vector>
 
@@ -21,8 +24,18 @@ struct DirectSignal {
     const T* x = nullptr;
     const float* fast = nullptr;  // in single precision
     double norm = 0;              // ‖x‖, or a little more
-    double lambda1 = 0;
-    double scale = 0;  // max(λ1, ‖c‖∞), or a little more
+    double lambda1 = 0;               // of the atoms with the largest weight
+    double scale = 0;                 // max(λ1, ‖c‖∞), or a little more
+    Index n_observed = 0;             // features
+    const float* observed = nullptr;  // 1 or 0 for each feature; x is 0 where nothing was observed. Null if all were
+    const double* weights = nullptr;  // of the atoms; infinite if one is excluded. Null if all are one
+    double weight_unit = 1;           // w_j = weight_unit · weights[j] is at most one
+
+    double weight(std::int32_t atom) const { return weights ? weight_unit * weights[atom] : 1; }
+    double penalty(std::int32_t atom) const { return lambda1 * weight(atom); }
+    bool is_unpenalised(std::int32_t atom) const { return weights && weights[atom] == 0; }
+    // 1/w_j, by which the penalties of all atoms become the same. Atoms without a penalty keep their scale.
+    double factor(std::int32_t atom) const { return !weights || weights[atom] == 0 ? 1 : 1 / weight(atom); }
 };
 
 // The code of a signal on its candidates.
@@ -61,6 +74,10 @@ class LocalSolver {
     void restore(const LocalCode<T>& code, Index stride);
     void correlate(const Call& call, const Workspace<float>& support, const float* weights, float* out);
     void prepare(const Call& call, const Workspace<float>& support, std::int32_t atom);
+    void solve_by_encoder(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms, LocalCode<T>& code,
+                          Interrupt& interrupt) const;
+    void solve_weighted(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms, const LocalCode<T>& from,
+                        LocalCode<T>& code, Interrupt& interrupt) const;
     bool refine(const DirectSignal<T>& signal, LocalCode<T>& code, double* residual) const;
     double residual_on(const DirectSignal<T>& signal, const LocalCode<T>& code, std::span<const double> alpha, double* residual,
                        std::vector<double>& off) const;
@@ -70,7 +87,9 @@ class LocalSolver {
     Index capacity_ = 0;
     std::unique_ptr<OwnedWorkspace<float>> workspace_;
     Array<float> gram_;
-    Array<float> residual_;
+    Array<float> residual_, atom_;
+    std::vector<float> factors_;       // of the candidates
+    std::vector<std::uint8_t> free_;  // which of them have no penalty and any sign
     std::vector<std::int32_t> list_;
     std::vector<float> numbers_;
 };

@@ -20,10 +20,19 @@ void double_residual(const T* atoms, Index m, const T* x, const std::int32_t* li
     const auto sum = [&](auto n, Index at) {
         Vector<double> sums[n.value], others[n.value] = {};  // two chains of additions: less rounding, and less waiting
         for (int v = 0; v < n.value; ++v) sums[v] = load_double(x + at + v * lanes<double>);
-        for (Index i = 0; i < count; ++i) {
-            const Vector<double> weight = broadcast(weights[i]);
-            const T* row = atoms + list[i] * m + at;
-            for (int v = 0; v < n.value; ++v) (i % 2 == 0 ? sums : others)[v] -= weight * load_double(row + v * lanes<double>);
+        Index i = 0;
+        for (; i + 2 <= count; i += 2) {
+            const Vector<double> w0 = broadcast(weights[i]), w1 = broadcast(weights[i + 1]);
+            const T *r0 = atoms + list[i] * m + at, *r1 = atoms + list[i + 1] * m + at;
+            for (int v = 0; v < n.value; ++v) {
+                sums[v] -= w0 * load_double(r0 + v * lanes<double>);
+                others[v] -= w1 * load_double(r1 + v * lanes<double>);
+            }
+        }
+        if (i < count) {
+            const Vector<double> w0 = broadcast(weights[i]);
+            const T* r0 = atoms + list[i] * m + at;
+            for (int v = 0; v < n.value; ++v) sums[v] -= w0 * load_double(r0 + v * lanes<double>);
         }
         for (int v = 0; v < n.value; ++v)
             *reinterpret_cast<typename Simd<double>::Unaligned*>(out + at + v * lanes<double>) = sums[v] + others[v];

@@ -33,6 +33,13 @@ inline void for_marked(Index k, Mask mask, Visit visit) {
     }
 }
 
+// Atoms of any sign have that of their coefficient.
+template <class T>
+inline void follow_signs(Workspace<T>& w, const Settings<T>& settings) {
+    for (Index i = 0; settings.free && i < w.size; ++i)
+        if (settings.free[w.atoms[i]] && w.alpha[i] != 0) w.sign[i] = w.alpha[i] < 0 ? T(-1) : T(1);
+}
+
 // Moves α to the minimum over Λ with the given signs, dropping the atoms whose sign would change on the way. With `free_signs`
 // (λ1 = 0 and no constraint) nothing does. Returns the number of solves.
 template <class T>
@@ -54,6 +61,7 @@ int descend(Support<T>& support, bool free_signs, const Settings<T>& settings) {
                 return all & ~greater_mask<T>(target * load(w.sign + first), Vector<T>{});
             };
             for_marked<T>(k, leaves, [&](Index i) {
+                if (settings.free && settings.free[w.atoms[i]]) return;
                 if (w.alpha[i] == 0) {
                     w.found[newcomers_out++] = std::int32_t(i);
                 } else {
@@ -69,7 +77,12 @@ int descend(Support<T>& support, bool free_signs, const Settings<T>& settings) {
         const Vector<T> factor = broadcast(length);
         if (first_out < 0) {
             for (Index i = 0; i < k; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
+            follow_signs(w, settings);
             break;
+        }
+        for (Index i = 0; settings.free && i < k; ++i) {  // they may cross zero
+            const T moved = w.alpha[i] + length * w.step[i];
+            if (settings.free[w.atoms[i]]) w.sign[i] = moved < 0 ? T(-1) : T(1);
         }
         for (Index i = 0; i < k; i += lanes<T>) {
             const Vector<T> moved = load(w.alpha + i) + factor * load(w.step + i);
@@ -158,7 +171,7 @@ Solution<T> solve_active_set(Workspace<T>& w, const GramProblem<T>& problem, con
     const T* rho = c;
     T top = top_of_c;
     for (Index i = w.size - 1; i >= 0 && !free_signs; --i)  // the homotopy may leave such
-        if (!(w.alpha[i] * w.sign[i] > 0)) support.drop(i);
+        if (!(w.alpha[i] * w.sign[i] > 0) && !(settings.free && settings.free[w.atoms[i]])) support.drop(i);
     if (settings.measure || w.size > 0) {
         top = update_rho(support, c, positive, settings);
         rho = w.rho;

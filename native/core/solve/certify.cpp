@@ -19,7 +19,7 @@ Certificate certify(const Problem<T>& problem, std::span<const std::int32_t> ato
     for (std::size_t i = 0; i < atoms.size(); ++i)
         for (std::size_t f = 0; f < sizes.size(); ++f) sizes[f] += std::fabs(W(alpha[i]) * W(problem.atoms[atoms[i] * problem.m + Index(f)]));
     const W unit = W(problem.m + Index(atoms.size()) + 16) * std::numeric_limits<W>::epsilon();
-    W scale = W(problem.lambda1), worst = 0, bound = 0;
+    W scale = W(problem.largest_penalty()), worst = 0, bound = 0;
     std::size_t next = 0;
     std::vector<std::pair<std::int32_t, T>> code;
     for (std::size_t i = 0; i < atoms.size(); ++i) code.emplace_back(atoms[i], alpha[i]);
@@ -33,10 +33,10 @@ Certificate certify(const Problem<T>& problem, std::span<const std::int32_t> ato
             const W value = code[next++].second;
             rho -= W(problem.lambda2) * value;
             size += std::fabs(W(problem.lambda2) * value);
-            violation = std::fabs(rho - (value > 0 ? W(problem.lambda1) : -W(problem.lambda1)));
+            violation = std::fabs(rho - (value > 0 ? W(problem.penalty(j)) : -W(problem.penalty(j))));
             if (problem.positive && value < 0) violation = std::numeric_limits<W>::infinity();
         } else {
-            violation = (problem.positive ? rho : std::fabs(rho)) - W(problem.lambda1);
+            violation = (problem.positive ? rho : std::fabs(rho)) - W(problem.penalty(j));
         }
         if (!(violation <= worst)) worst = violation;
         if (!(unit * size <= bound)) bound = unit * size;

@@ -30,7 +30,7 @@ class ProximalPoint {
             square_.push_back(dot<W>(atom, atom, problem.m));
             scale_ = std::max(scale_, std::fabs(dot<W>(atom, problem.x, problem.m)));
         }
-        scale_ = std::max(scale_, W(problem.lambda1));
+        scale_ = std::max(scale_, W(problem.largest_penalty()));
     }
 
     // Starts from the code of another solver if its objective is below that of zero.
@@ -69,13 +69,17 @@ class ProximalPoint {
 
   private:
     const T* atom_at(Index j) const { return problem_.atoms + j * problem_.m; }
-    bool free_signs() const { return problem_.lambda1 == 0 && !problem_.positive; }
+    W penalty(Index j) const { return W(problem_.penalty(j)); }
+    bool is_free(std::size_t i) const { return problem_.is_free(atoms_[i]); }
 
     // Whether the objective of a code is below that of zero; false if it is not a number.
     bool better_than_zero(const CertifiedCode<T>& code) const {
         const std::vector<W> error = reconstruction_error<W>(problem_, code.atoms, code.alpha);
         W value = 0;
-        for (const T alpha : code.alpha) value += W(problem_.lambda1) * std::fabs(W(alpha)) + W(problem_.lambda2) / 2 * W(alpha) * W(alpha);
+        for (std::size_t i = 0; i < code.alpha.size(); ++i) {
+            const W alpha = W(code.alpha[i]);
+            value += penalty(code.atoms[i]) * std::fabs(alpha) + W(problem_.lambda2) / 2 * alpha * alpha;
+        }
         return dot<W>(error.data(), error) / 2 + value < dot<W>(problem_.x, problem_.x, problem_.m) / 2;
     }
 
@@ -96,7 +100,7 @@ class ProximalPoint {
             }
             for (std::int32_t atom : joins) {
                 const W sign = rho_[std::size_t(atom)] > 0 ? W(1) : W(-1);
-                add(atom, sign, rho_[std::size_t(atom)] - W(problem_.lambda1) * sign, delta);
+                add(atom, sign, rho_[std::size_t(atom)] - penalty(atom) * sign, delta);
             }
             descend();
         }
@@ -112,7 +116,7 @@ class ProximalPoint {
         for (std::size_t i = 0; i < atoms_.size(); ++i) {
             W& rho = rho_[std::size_t(atoms_[i])];
             rho -= (W(problem_.lambda2) + delta * square_[std::size_t(atoms_[i])]) * alpha_[i];
-            residual_[i] = rho - W(problem_.lambda1) * sign_[i];
+            residual_[i] = rho - penalty(atoms_[i]) * sign_[i];
             off = std::max(off, std::fabs(residual_[i]));
         }
         return off;
@@ -120,7 +124,7 @@ class ProximalPoint {
 
     W violation(Index j) const {
         const W rho = rho_[std::size_t(j)];
-        return (problem_.positive ? rho : std::fabs(rho)) - W(problem_.lambda1);
+        return (problem_.positive ? rho : std::fabs(rho)) - penalty(j);
     }
 
     std::vector<std::int32_t> violators(W limit) const {
@@ -186,16 +190,16 @@ class ProximalPoint {
             factor_.solve(step.data());
             W length = 1;
             std::size_t out = atoms_.size();
-            for (std::size_t i = 0; i < atoms_.size() && !free_signs(); ++i) {
+            for (std::size_t i = 0; i < atoms_.size(); ++i) {
                 const W target = alpha_[i] + step[i];
-                if (target * sign_[i] > 0) continue;
+                if (target * sign_[i] > 0 || is_free(i)) continue;
                 const W until = alpha_[i] == 0 ? W(0) : alpha_[i] / (alpha_[i] - target);
                 if (until <= length) length = until, out = i;
             }
             for (std::size_t i = 0; i < atoms_.size(); ++i) {
                 alpha_[i] += length * step[i];
                 residual_[i] *= 1 - length;
-                if (!free_signs() && !(alpha_[i] * sign_[i] > 0)) alpha_[i] = 0;
+                if (!is_free(i) && !(alpha_[i] * sign_[i] > 0)) alpha_[i] = 0;
             }
             if (out == atoms_.size()) return;
             factor_.remove(Index(out));
@@ -248,7 +252,7 @@ class ProximalPoint {
             for (std::size_t j = i + 1; j < k; ++j) shift -= factor.at(Index(j), Index(i)) * moved[j];
             const W exact = alpha_[order[i]];
             const T value = T(exact + shift / factor.at(Index(i), Index(i)));
-            if (free_signs() || value * T(sign_[order[i]]) > 0) result[order[i]] = value;
+            if (is_free(order[i]) || value * T(sign_[order[i]]) > 0) result[order[i]] = value;
             moved[i] = W(result[order[i]]) - exact;
         }
         return result;

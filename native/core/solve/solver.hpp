@@ -41,6 +41,7 @@ struct Settings {
     void (*measure)(void*, const Workspace<T>&, const T* weights, bool of_signal, T* out) = nullptr;
     // Sets the products of an atom with itself and with Λ in the rows of M, before it may join. Null if M is complete.
     void (*prepare)(void*, const Workspace<T>&, std::int32_t atom) = nullptr;
+    const std::uint8_t* free = nullptr;  // 1 for atoms of any sign, whatever λ1; null if there are none
     void* context = nullptr;
 };
 
