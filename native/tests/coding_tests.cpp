@@ -68,7 +68,7 @@ void test_case(const Case& c) {
     }
     const Encoder<T> sparse_encoder(encoded.atoms.data(), c.p, c.m, c.parameters, true, 1, encoded.interrupt);
     Codes<T> sparse_codes(false);
-    encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, sparse_codes, 2, encoded.interrupt);
+    encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, penalty(c.parameters), sparse_codes, 2, encoded.interrupt);
     check(optimal(encoded, sparse_codes), "sparse signals", type_name<T>);
 }
 
@@ -79,7 +79,7 @@ void test_interrupt() {
     Codes<double> codes(false);
     bool stopped = false;
     try {
-        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, codes, 2, interrupt);
+        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, penalty(encoder.parameters()), codes, 2, interrupt);
     } catch (const Interrupted&) {
         stopped = true;
     }
@@ -94,7 +94,7 @@ void test_bad_signal() {
     Codes<float> codes(false);
     Index row = -1;
     try {
-        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, codes, 2, interrupt);
+        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, penalty(encoder.parameters()), codes, 2, interrupt);
     } catch (const BadSignal& bad) {
         row = bad.row;
     }

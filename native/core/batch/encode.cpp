@@ -90,8 +90,8 @@ class Writer {
   public:
     explicit Writer(Index p) : marks_(std::size_t((p + 63) / 64)), place_(std::size_t(p)) {}
 
-    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded& loaded, const typename Encoder<T>::Scratch& scratch,
-               Codes<T>& codes) {
+    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded& loaded, const Goal& goal,
+               const typename Encoder<T>::Scratch& scratch, Codes<T>& codes) {
         for (Index i = 0; i < code.size; ++i) {
             const auto atom = std::size_t(code.atoms[i]);
             marks_[atom / 64] |= std::uint64_t(1) << (atom % 64);
@@ -123,9 +123,15 @@ class Writer {
         if (tiny && finite) {  // underflow has changed the code that was certified
             std::vector<T> alpha;
             for (Index i = 0; i < written; ++i) alpha.push_back(T(double(values[i]) / unit));
-            certificate = encoder.certificate(x, loaded, {indices, std::size_t(written)}, alpha);
+            certificate = encoder.certificate(x, code.lambda1, {indices, std::size_t(written)}, alpha);
         }
-        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? code.status : Status::inexact);
+        double lambda1 = goal.amount;
+        bool as_certified = true;
+        if (goal.rule != Rule::penalty) {
+            lambda1 = code.lambda1 * loaded.scale * encoder.scale();
+            as_certified = lambda1 / encoder.scale() / loaded.scale == code.lambda1 && (!tiny || goal.rule == Rule::n_nonzero);
+        }
+        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> && as_certified ? code.status : Status::inexact);
         const T kkt = T(certificate.reported(promised_kkt<T>));
         const std::int32_t steps = code.steps;
         const std::int64_t end = codes.indices.size();
@@ -133,6 +139,7 @@ class Writer {
         codes.status.append(&status, 1);
         codes.kkt.append(&kkt, 1);
         codes.steps.append(&steps, 1);
+        codes.lambda1.append(&lambda1, 1);
         if (codes.keep_factors) {
             const std::vector<T> inverse = encoder.inverse(code, order_, scratch);
             for (Index i = 0; i < written; ++i) codes.factors.append(inverse.data() + i * written, i + 1);
@@ -184,7 +191,7 @@ Index block_size(const Encoder<T>& encoder, Index rows, int n_threads) {
 }  // namespace
 
 template <class T, template <class> class Signals>
-void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+void encode(const Encoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
     const double p = double(encoder.atoms()), m = double(encoder.features());
     const double each = cost::per_signal + cost::per_correlation * p + cost::per_signal_product * m * p;
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * each);
@@ -211,8 +218,8 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
                     if (upcoming * size + r < signals.rows) prefetch(signals, upcoming * size + r, encoder.features());
                     const T* x = block.x.data() + r * encoder.features();
                     const Loaded& loaded = block.loaded[std::size_t(r)];
-                    const Code<T> code = encoder.encode(x, loaded, block.c.data() + r * stride(encoder), scratch, interrupt);
-                    writer.write(encoder, code, x, loaded, scratch, *part);
+                    const Code<T> code = encoder.encode(x, loaded, block.c.data() + r * stride(encoder), goals.of(first + r), scratch, interrupt);
+                    writer.write(encoder, code, x, loaded, goals.of(first + r), scratch, *part);
                 }
                 in_order.add(b, std::move(part));
             }
@@ -231,8 +238,8 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
 }
 
 #define TASKDICT_INSTANTIATE(T)                                                                                   \
-    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&); \
-    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);
+    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&); \
+    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -82,6 +82,9 @@ template <class T>
 using Solver = Solution<T> (*)(Workspace<T>&, const GramProblem<T>&, const Settings<T>&);
 
 template <class T>
+using PathFollower = PathEnd<T> (*)(Workspace<T>&, const GramProblem<T>&, const PathStop&, const Settings<T>&);
+
+template <class T>
 struct Kernels {
     Index panel_width;  // rows of products hold a multiple of this
     void (*pack_panels)(const T* atoms, Index p, Index m, T* packed);
@@ -94,6 +97,7 @@ struct Kernels {
     Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
     Solver<T> active_set;
     Solver<T> homotopy;
+    PathFollower<T> follow_path;
 };
 
 struct InstructionSet {
@@ -102,6 +106,7 @@ struct InstructionSet {
     Kernels<double> double_precision;
     bool (*refine)(Workspace<float>&, const RefinementProblem&, const RefinementBuffers&, double* kkt);
     double (*check_doubtful)(Workspace<float>&, const DoubtfulProblem&, double* residual);
+    double (*squared_error)(const Workspace<float>&, const float* atoms, Index m, const float* x, double* residual);
     double (*compensated_residual)(const double* x, const RowSum<double>& combination, Index m, const CompensatedVector& residual);
     void (*compensated_correlations)(const double* atoms, Index p, Index m, const CompensatedVector& residual, double* out, double* bounds);
 

@@ -1,0 +1,181 @@
+// The path of solutions from λ = ‖c‖∞ to the point that a rule chooses, by the homotopy method.
+//
+// On a segment, between an atom that joins or leaves and the next, α moves along step = M_ΛΛ⁻¹ s as λ falls, and
+//
+//     ‖x − Dα‖²  by  −2γ b + γ² q   with b = Σ (λ s_i + λ2 α_i) step_i and q = Σ s_i step_i − λ2 ‖step‖²,
+//     ‖α‖₁       by  γ Σ s_i step_i
+//
+// when λ falls by γ, so that the point of the rule is known in closed form. The next atom to join is found without a division per atom:
+// |ρ_j − γ a_j| − (λ − γ) is convex in γ and at most zero at γ = 0. So j joins before γ if and only if it is positive at γ.
+#pragma once
+
+#include "solve/active_set.hpp"
+
+namespace taskdict::TASKDICT_ISA {
+
+// Steps after which α and ρ are computed anew: until then rounding adds up.
+inline constexpr int steps_between_corrections = 16;
+
+template <class T>
+class Path {
+  public:
+    Path(Workspace<T>& workspace, const GramProblem<T>& problem, const PathStop& stop, const Settings<T>& settings)
+        : w(workspace), problem_(problem), stop_(stop), settings_(settings), support_(workspace, problem.gram), lambda_(problem.top) {}
+
+    PathEnd<T> follow() {
+        const Index stride = problem_.gram.stride;
+        if (!(lambda_ > 0)) return {Outcome::solved, 0, 0, -1};
+        for (Index j = 0; j < stride; j += lanes<T>) store(w.rho + j, load(problem_.c + j));
+        double error = stop_.squares, l1 = 0;
+        joins_ = first_join();
+        for (int steps = 1; steps <= settings_.max_steps; ++steps) {
+            if (settings_.poll && w.size >= polled_size) settings_.poll(settings_.context);
+            if (joins_ >= 0) {
+                if (stop_.goal.rule == Rule::n_nonzero && double(w.size) >= stop_.goal.amount) return {Outcome::solved, steps, lambda_, joins_};
+                if (w.size == w.capacity) return {Outcome::full, steps, 0, -1};
+                const T sign = problem_.positive || w.rho[joins_] > 0 ? T(1) : T(-1);
+                if (support_.add(joins_, sign, sign, settings_.dependence) != Joined::yes) return {Outcome::stuck, steps, 0, -1};
+                w.rho[joins_] = 0;  // of atoms in Λ, so that the search for the next passes over them
+            }
+            support_.solve(w.sign, w.step, w.column);
+            const Index k = w.size;
+            double along = 0, squares = 0, ridge = 0;
+            for (Index i = 0; i < k; ++i) along += double(w.sign[i]) * double(w.step[i]);
+            for (Index i = 0; i < k && stop_.lambda2 != 0; ++i) {
+                squares += double(w.step[i]) * double(w.step[i]);
+                ridge += double(w.alpha[i]) * double(w.step[i]);
+            }
+            const double b = double(lambda_) * along + stop_.lambda2 * ridge, q = along - stop_.lambda2 * squares;
+            const T end = point_of_rule(error, l1, along, b, q);
+            T gamma = end < lambda_ ? end : lambda_;
+            const Index leaves = first_leave(gamma);
+            joins_ = -1;
+            gamma = next_join(gamma);
+            const Vector<T> move = broadcast(gamma);
+            for (Index i = 0; i < k; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + move * load(w.step + i));
+            lambda_ -= gamma;
+            if (joins_ < 0 && leaves < 0) return {Outcome::solved, steps, lambda_, -1};
+            error += double(gamma) * (double(gamma) * q - 2 * b);
+            l1 += double(gamma) * along;
+            for (Index j = 0; j < stride; j += lanes<T>) store(w.rho + j, load(w.rho + j) - move * load(w.slope + j));
+            for (Index i = 0; i < k; ++i) w.rho[w.atoms[i]] = 0;
+            left_ = -1;
+            if (joins_ < 0) {
+                left_ = w.atoms[leaves];
+                w.rho[left_] = w.sign[leaves] * lambda_;
+                support_.drop(leaves);
+                support_.restore_digits();
+            }
+            if (steps % steps_between_corrections == 0) correct();
+        }
+        return {Outcome::stuck, settings_.max_steps, 0, -1};
+    }
+
+  private:
+    // An atom with the largest correlation.
+    std::int32_t first_join() const {
+        const Vector<T> top = broadcast(lambda_);
+        for (Index at = 0; at < problem_.gram.stride; at += lanes<T>) {
+            const Vector<T> value = problem_.positive ? load(w.rho + at) : abs<T>(load(w.rho + at));
+            if (greater_mask<T>(top, value) == all_lanes) continue;
+            for (int v = 0; v < lanes<T>; ++v)
+                if (value[v] >= lambda_) return std::int32_t(at + v);
+        }
+        return -1;
+    }
+
+    // By how much λ falls on this segment until the rule is met; more than λ if it is not.
+    T point_of_rule(double error, double l1, double along, double b, double q) const {
+        const double never = 2 * double(lambda_), amount = stop_.goal.amount;
+        double gamma = never;
+        if (stop_.goal.rule == Rule::max_error) {
+            const double excess = error - amount, root = b * b - q * excess;
+            if (excess <= 0) return 0;
+            if (root >= 0 && b > 0) gamma = excess / (b + __builtin_sqrt(root));
+        } else if (stop_.goal.rule == Rule::max_l1) {
+            const double room = amount - l1;
+            if (room <= 0) return 0;
+            if (along > 0) gamma = room / along;
+        }
+        return T(gamma < never ? gamma : never);
+    }
+
+    // The place in Λ of the first coefficient that becomes zero, at `gamma` at most, or −1.
+    Index first_leave(T& gamma) const {
+        Index leaves = -1;
+        const auto shrinks = [&](Index first) { return greater_mask<T>(Vector<T>{}, load(w.alpha + first) * load(w.step + first)); };
+        for_marked<T>(w.size, shrinks, [&](Index i) {
+            const T until = -w.alpha[i] / w.step[i];
+            if (until <= gamma) gamma = until, leaves = i;
+        });
+        return leaves;
+    }
+
+    // Sets slope = a, by which ρ falls as λ does; returns when the first atom joins, if before `gamma`, and sets it.
+    T next_join(T gamma) {
+        const Gram<T>& gram = problem_.gram;
+        const bool full = w.size >= gram.rank;  // then Λ spans all signals, and atoms join by rounding only
+        Vector<T> best = broadcast(gamma), bound = broadcast(lambda_ - gamma);
+        in_groups(gram.stride / lanes<T>, [&](auto n, Index first) {
+            Vector<T> sums[n.value] = {};
+            sum_of_rows<T, n.value>(w.size, w.step, [&](Index i) { return support_.gram_row(i) + first * lanes<T>; }, sums);
+            unsigned crossed[n.value];
+            unsigned any = 0;
+            for (int v = 0; v < n.value; ++v) {
+                const Index at = (first + v) * lanes<T>;
+                store(w.slope + at, sums[v]);
+                const Vector<T> value = load(w.rho + at) - best * sums[v];
+                crossed[v] = greater_mask<T>(problem_.positive ? value : abs<T>(value), bound);
+                any |= crossed[v];
+            }
+            if (any == 0 || full) return;
+            for (int v = 0; v < n.value; ++v)
+                for (unsigned mask = crossed[v]; mask; mask &= mask - 1) consider((first + v) * lanes<T> + __builtin_ctz(mask), gamma);
+            best = broadcast(gamma);
+            bound = broadcast(lambda_ - gamma);
+        });
+        return gamma;
+    }
+
+    // Lets an atom join if it does so before `gamma`.
+    void consider(Index j, T& gamma) {
+        if (j >= problem_.gram.atoms || w.position[j] >= 0 || j == left_) return;
+        const T rho = w.rho[j], slope = w.slope[j];
+        T at = slope < 1 ? (lambda_ - rho) / (1 - slope) : gamma;
+        if (!problem_.positive && slope > -1) {
+            const T other = (lambda_ + rho) / (1 + slope);
+            at = other < at ? other : at;
+        }
+        if (at < gamma) gamma = at > 0 ? at : T(0), joins_ = std::int32_t(j);
+    }
+
+    // Puts α and ρ on the path at λ again.
+    void correct() {
+        support_.correlate(problem_.c, problem_.positive);
+        measure_residual(w, w.rho, lambda_);
+        support_.solve(w.residual, w.step, w.column);
+        for (Index i = 0; i < w.size; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
+        support_.combine(w.rho, w.step, w.rho, false);
+        for (Index i = 0; i < w.size; ++i) {
+            w.residual[i] = w.sign[i];  // as Support::add expects it
+            w.rho[w.atoms[i]] = 0;
+        }
+    }
+
+    static constexpr unsigned all_lanes = lanes<T> == 32 ? ~0u : (1u << lanes<T>)-1;
+
+    Workspace<T>& w;
+    const GramProblem<T>& problem_;
+    const PathStop& stop_;
+    const Settings<T>& settings_;
+    Support<T> support_;
+    T lambda_;
+    std::int32_t joins_ = -1, left_ = -1;  // an atom that has just left does not come back at once
+};
+
+template <class T>
+PathEnd<T> follow_path(Workspace<T>& w, const GramProblem<T>& problem, const PathStop& stop, const Settings<T>& settings) {
+    return Path<T>(w, problem, stop, settings).follow();
+}
+
+}  // namespace taskdict::TASKDICT_ISA
