@@ -61,7 +61,8 @@ void bind_codes(nb::module_& module, const char* name) {
                 return released;
             },
             "Return (values, indices, indptr, status, kkt, steps, factors, lambda1) and start anew; nothing is copied.\n\n"
-            "For n signals and N nonzeros: values, indices (N,), indptr (n + 1,), status, kkt, steps, lambda1 (n,). The factors are the lower triangles of\n"
+            "For n signals and N nonzeros: values, indices (N,), indptr (n + 1,), status, kkt, steps, lambda1 (n,). The factors are the lower "
+            "triangles of\n"
             "(M_ΛΛ)⁻¹ of all signals, one after another; k (k + 1) / 2 numbers for k nonzeros, or none without keep_factors.");
 }
 

@@ -237,7 +237,7 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, const Goals& g
     if (interrupt.stopped()) throw Interrupted{};
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                   \
+#define TASKDICT_INSTANTIATE(T)                                                                                                 \
     template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&); \
     template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&);
 

@@ -167,7 +167,7 @@ PathEnd<double> DoubleSolver::follow(const Target& target, const PathStop& stop,
     settings.poll = [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); };
     settings.context = &interrupt;
     const GramProblem<double> problem = {gram_.view(), scratch.c.data(), top, extremes.magnitude, 0, target.positive};
-    return run_path(scratch.workspace, problem, stop, settings);
+    return run_path(kernels.follow_path, scratch.workspace, problem, stop, settings);
 }
 
 }  // namespace taskdict

@@ -11,10 +11,11 @@ namespace {
 constexpr double float_roundoff = 0x1p-24, double_roundoff = 0x1p-53;
 constexpr double more_than_double_roundoff = 1.2e-16;
 constexpr double refinement_tolerance = 1e-12;
-constexpr Index whole_vectors = 8;  // doubles in the widest vector of any instruction set
-constexpr int max_rounds = 4;       // corrections of λ1
+constexpr Index whole_vectors = 8;      // doubles in the widest vector of any instruction set
+constexpr int max_rounds = 4;           // corrections of λ1
 constexpr double settled_move = 1e-14;  // no further corrections below
-constexpr double small_move = 2e-5;  // a change of α or λ1 that leaves the single-precision code optimal, relative to the scale
+constexpr double before_bend = 3e-6;    // relative to the scale
+constexpr double small_move = 2e-5;     // a change of α or λ1 that leaves the single-precision code optimal, relative to the scale
 
 // The correlations of a signal, summarised.
 struct Summary {
@@ -55,12 +56,20 @@ double error_of_squares(const RoundingBounds& bounds, Index m, double norm, doub
     return more_than_double_roundoff * double(m + 2 * k + 16) * size * size;
 }
 
-// The path in single precision, as far as a rule goes.
+// The point of a rule in single precision.
 PathEnd<float> predict(const Gram<float>& gram, const float* c, const Summary& summary, bool positive, const PathStop& stop,
                        OwnedWorkspace<float>& workspace, Interrupt& interrupt) {
     const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), 0, positive};
-    PathEnd<float> end = run_path(workspace, problem, stop, polling_settings(Method::homotopy, gram.atoms, true, interrupt));
-    workspace.restart();
+    const Kernels<float>& kernels = instruction_set().single_precision;
+    int steps = 0;
+    if (stop.goal.rule != Rule::n_nonzero) {
+        const PathEnd<float> end =
+            run_path(kernels.bounded, workspace, problem, stop, polling_settings(Method::active_set, gram.atoms, true, interrupt));
+        if (end.outcome == Outcome::solved) return end;
+        steps = end.steps;
+    }
+    PathEnd<float> end = run_path(kernels.follow_path, workspace, problem, stop, polling_settings(Method::homotopy, gram.atoms, true, interrupt));
+    end.steps += steps;
     return end;
 }
 
@@ -141,7 +150,8 @@ FirstAttempt<float> FirstLine<float>::follow(const FastSignal<float>& signal, co
         const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), float(lambda1), positive};
         lambda1 = double(problem.lambda1);
         scratch.workspace.restart();
-        const Solution<float> solution = run(Method::active_set, scratch.workspace, problem, settings);
+        Solution<float> solution = {Outcome::solved, 0, end.kkt};
+        if (round > 0 || end.kkt < 0) solution = run(Method::active_set, scratch.workspace, problem, settings);
         attempt.code.steps += solution.steps;
         if (solution.outcome != Outcome::solved) return attempt;
         Code<float> code = {w.size, w.atoms, w.alpha, Status::converged, double(solution.kkt), attempt.code.steps, lambda1};
@@ -189,7 +199,8 @@ FirstAttempt<float> FirstLine<float>::follow(const FastSignal<float>& signal, co
         if (attempt.certified) return attempt;
         const double violation = instruction_set().check_doubtful(
             w, {gram, dictionary_.data(), m, x, lambda1, dictionary_.lambda2(), positive, rounding}, scratch.residual.data());
-        const double left = more_than_double_roundoff * (double(m / 2 + code.size + 16) * (norm + l1 * bounds.atom) * bounds.atom + stop.lambda2 * l1);
+        const double left =
+            more_than_double_roundoff * (double(m / 2 + code.size + 16) * (norm + l1 * bounds.atom) * bounds.atom + stop.lambda2 * l1);
         attempt.code.kkt = violation / summary.scale;
         attempt.certified = violation + left <= promise;
         return attempt;
@@ -229,8 +240,7 @@ FirstAttempt<double> FirstLine<double>::solve(const FastSignal<double>& signal, 
     return {false, code, solution.outcome == Outcome::slow ? Method::homotopy : Method::active_set};
 }
 
-FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal, const PathStop& stop, Scratch& scratch,
-                                               Interrupt& interrupt) const {
+FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const {
     const auto [x, c, norm, unused] = signal;
     const RoundingBounds& bounds = dictionary_.bounds();
     const Gram<float>& gram = fast_.gram().view();
@@ -243,17 +253,21 @@ FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal,
     if (end.outcome != Outcome::solved) return attempt;
     const Settings<float> settings = polling_settings(Method::active_set, gram.atoms, true, interrupt);
     const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), end.lambda1, positive};
-    const Solution<float> solution = run(Method::active_set, scratch.workspace, problem, settings);
-    attempt.code.steps += solution.steps;
-    if (solution.outcome != Outcome::solved) return attempt;
+    scratch.workspace.restart();
+    if (end.kkt < 0) {
+        const Solution<float> solution = run(Method::active_set, scratch.workspace, problem, settings);
+        attempt.code.steps += solution.steps;
+        if (solution.outcome != Outcome::solved) return attempt;
+    }
     Workspace<float>& w = scratch.workspace.view;
     reserve(w.capacity, scratch.memory, scratch.buffers);
     const double* const alpha = scratch.buffers.alpha;
     double lambda1 = double(end.lambda1);
+    if (end.next >= 0) lambda1 += before_bend * summary.scale;  // at the bend itself, the next atom may violate Lemma 1 by rounding
     for (int round = 0; round < max_rounds; ++round) {
         Code<double> code = {w.size, w.atoms, alpha, Status::converged, 0, attempt.code.steps, lambda1};
-        const RefinementProblem refinement = {gram,    gram_.view(), dictionary_.data(),   m,             x,          summary.scale,
-                                              lambda1, positive,     refinement_tolerance, summary.error, bounds.gram};
+        const RefinementProblem refinement = {gram,     gram_.view(),         dictionary_.data(), m,          x, summary.scale, lambda1,
+                                              positive, refinement_tolerance, summary.error,      bounds.gram};
         if (!instruction_set().refine(w, refinement, scratch.buffers, &code.kkt)) return attempt;
         const double l1 = l1_norm(code), rounding = bounds.rounding(double_roundoff, norm, l1, code.size);
         scratch.step.resize(std::size_t(w.size));

@@ -175,8 +175,7 @@ double Encoder<T>::largest_lambda1(const FastSignal<T>& signal, bool wide) const
 }
 
 template <class T>
-Code<T> Encoder<T>::encode_rule(const FastSignal<T>& signal, const Loaded& loaded, const Goal& goal, Scratch& scratch,
-                                Interrupt& interrupt) const {
+Code<T> Encoder<T>::encode_rule(const FastSignal<T>& signal, const Loaded& loaded, const Goal& goal, Scratch& scratch, Interrupt& interrupt) const {
     const PathStop stop = {scaled(goal, loaded.scale, scale()), squared_norm(signal.x, features()), dictionary_.lambda2()};
     scratch.line = Scratch::Line::first;
     if (stop.squares == 0 || (goal.rule == Rule::max_error ? stop.squares <= stop.goal.amount : stop.goal.amount == 0)) {

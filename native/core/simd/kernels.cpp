@@ -6,6 +6,7 @@
 #include "simd/row_sums.hpp"
 #include "simd/scans.hpp"
 #include "solve/active_set.hpp"
+#include "solve/bounded.hpp"
 #include "solve/homotopy.hpp"
 #include "solve/path.hpp"
 #include "solve/refine.hpp"
@@ -15,8 +16,9 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,      slice_vectors<T> * lanes<T>,
-            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>, follow_path<T>};
+    return {panel_width<T>,  pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,       slice_vectors<T> * lanes<T>,
+            add_slices<T>,   extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>, follow_path<T>,
+            solve_bounded<T>};
 }
 
 }  // namespace
@@ -26,7 +28,8 @@ constexpr Kernels<T> table() {
 
 extern const InstructionSet instructions;
 const InstructionSet instructions = {
-    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), refine, check_doubtful, squared_error, compensated_residual, compensated_correlations,
+    TASKDICT_NAME(TASKDICT_ISA), table<float>(),           table<double>(), refine, check_doubtful, squared_error,
+    compensated_residual,        compensated_correlations,
 };
 
 }  // namespace taskdict::TASKDICT_ISA

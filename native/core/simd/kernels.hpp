@@ -98,6 +98,7 @@ struct Kernels {
     Solver<T> active_set;
     Solver<T> homotopy;
     PathFollower<T> follow_path;
+    PathFollower<T> bounded;  // only for max_error and max_l1; ends at λ1 > 0, or is stuck
 };
 
 struct InstructionSet {

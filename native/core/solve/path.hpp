@@ -16,6 +16,19 @@ namespace taskdict::TASKDICT_ISA {
 // Steps after which α and ρ are computed anew: until then rounding adds up.
 inline constexpr int steps_between_corrections = 16;
 
+// The part of λ in which the next atom is looked for first.
+inline constexpr double near_part = 0.08;
+
+// By how much λ falls (or rises, if negative) on a segment until a rule is met; `never` if it is not.
+inline double point_of_rule(const PathStop& stop, double error, double l1, double along, double b, double q, double never) {
+    if (stop.goal.rule == Rule::max_error) {
+        const double excess = error - stop.goal.amount, root = b * b - q * excess;
+        return root >= 0 && b > 0 ? excess / (b + __builtin_sqrt(root)) : never;
+    }
+    if (stop.goal.rule == Rule::max_l1) return along > 0 ? (stop.goal.amount - l1) / along : never;
+    return never;
+}
+
 template <class T>
 class Path {
   public:
@@ -46,8 +59,8 @@ class Path {
                 ridge += double(w.alpha[i]) * double(w.step[i]);
             }
             const double b = double(lambda_) * along + stop_.lambda2 * ridge, q = along - stop_.lambda2 * squares;
-            const T end = point_of_rule(error, l1, along, b, q);
-            T gamma = end < lambda_ ? end : lambda_;
+            const double end = point_of_rule(stop_, error, l1, along, b, q, double(lambda_));
+            T gamma = end < double(lambda_) ? T(end > 0 ? end : 0) : lambda_;
             const Index leaves = first_leave(gamma);
             joins_ = -1;
             gamma = next_join(gamma);
@@ -84,22 +97,6 @@ class Path {
         return -1;
     }
 
-    // By how much λ falls on this segment until the rule is met; more than λ if it is not.
-    T point_of_rule(double error, double l1, double along, double b, double q) const {
-        const double never = 2 * double(lambda_), amount = stop_.goal.amount;
-        double gamma = never;
-        if (stop_.goal.rule == Rule::max_error) {
-            const double excess = error - amount, root = b * b - q * excess;
-            if (excess <= 0) return 0;
-            if (root >= 0 && b > 0) gamma = excess / (b + __builtin_sqrt(root));
-        } else if (stop_.goal.rule == Rule::max_l1) {
-            const double room = amount - l1;
-            if (room <= 0) return 0;
-            if (along > 0) gamma = room / along;
-        }
-        return T(gamma < never ? gamma : never);
-    }
-
     // The place in Λ of the first coefficient that becomes zero, at `gamma` at most, or −1.
     Index first_leave(T& gamma) const {
         Index leaves = -1;
@@ -115,26 +112,35 @@ class Path {
     T next_join(T gamma) {
         const Gram<T>& gram = problem_.gram;
         const bool full = w.size >= gram.rank;  // then Λ spans all signals, and atoms join by rounding only
-        Vector<T> best = broadcast(gamma), bound = broadcast(lambda_ - gamma);
+        // Most segments are short: looking for joins in the first part of λ only, few atoms have to be considered.
+        const T near = T(near_part) * lambda_;
+        T end = gamma < near ? gamma : near;
+        Vector<T> best = broadcast(end), bound = broadcast(lambda_ - end);
         in_groups(gram.stride / lanes<T>, [&](auto n, Index first) {
             Vector<T> sums[n.value] = {};
             sum_of_rows<T, n.value>(w.size, w.step, [&](Index i) { return support_.gram_row(i) + first * lanes<T>; }, sums);
-            unsigned crossed[n.value];
-            unsigned any = 0;
+            Vector<T> over = {};
             for (int v = 0; v < n.value; ++v) {
                 const Index at = (first + v) * lanes<T>;
                 store(w.slope + at, sums[v]);
                 const Vector<T> value = load(w.rho + at) - best * sums[v];
-                crossed[v] = greater_mask<T>(problem_.positive ? value : abs<T>(value), bound);
-                any |= crossed[v];
+                over = maximum<T>(over, problem_.positive ? value : abs<T>(value));
             }
-            if (any == 0 || full) return;
-            for (int v = 0; v < n.value; ++v)
-                for (unsigned mask = crossed[v]; mask; mask &= mask - 1) consider((first + v) * lanes<T> + __builtin_ctz(mask), gamma);
-            best = broadcast(gamma);
-            bound = broadcast(lambda_ - gamma);
+            if (greater_mask<T>(over, bound) == 0 || full) return;
+            for (int v = 0; v < n.value; ++v) consider_all((first + v) * lanes<T>, end);
+            best = broadcast(end);
+            bound = broadcast(lambda_ - end);
         });
+        if (joins_ >= 0 || end == gamma || full) return joins_ >= 0 ? end : gamma;
+        for (Index at = 0; at < gram.stride; at += lanes<T>) consider_all(at, gamma);
         return gamma;
+    }
+
+    // Lets those of some neighbouring atoms join that do so before `gamma`.
+    void consider_all(Index first, T& gamma) {
+        const Vector<T> value = load(w.rho + first) - broadcast(gamma) * load(w.slope + first);
+        unsigned mask = greater_mask<T>(problem_.positive ? value : abs<T>(value), broadcast(lambda_ - gamma));
+        for (; mask; mask &= mask - 1) consider(first + __builtin_ctz(mask), gamma);
     }
 
     // Lets an atom join if it does so before `gamma`.

@@ -21,12 +21,12 @@ Solution<S> run(Method method, OwnedWorkspace<S>& workspace, const GramProblem<S
     }
 }
 
-// Follows the path of a signal to where a rule is met, with a larger workspace if it needs one.
+// Calls a follower of the kernels, with a larger workspace if it needs one.
 template <class S>
-PathEnd<S> run_path(OwnedWorkspace<S>& workspace, const GramProblem<S>& problem, const PathStop& stop, const Settings<S>& settings) {
+PathEnd<S> run_path(PathFollower<S> follower, OwnedWorkspace<S>& workspace, const GramProblem<S>& problem, const PathStop& stop, const Settings<S>& settings) {
     for (;;) {
         workspace.clear();
-        const PathEnd<S> end = instruction_set().kernels<S>().follow_path(workspace.view, problem, stop, settings);
+        const PathEnd<S> end = follower(workspace.view, problem, stop, settings);
         if (end.outcome != Outcome::full) return end;
         workspace.grow(std::min(2 * workspace.view.capacity, round_up(problem.gram.atoms, capacity_step)));
     }

@@ -71,6 +71,7 @@ struct PathEnd {
     int steps = 0;
     T lambda1 = 0;
     std::int32_t next = -1;  // with Rule::n_nonzero, the atom that would join here, or −1 at λ1 = 0
+    T kkt = -1;              // largest violation of Lemma 1, as in Solution, or −1 if it was not measured
 };
 
 // Solvers poll for interrupts while the support has at least this size.
