@@ -252,7 +252,9 @@ FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal,
     attempt.code.steps = end.steps;
     if (end.outcome != Outcome::solved) return attempt;
     const Settings<float> settings = polling_settings(Method::active_set, gram.atoms, true, interrupt);
-    const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), end.lambda1, positive};
+    double lambda1 = double(end.lambda1);
+    if (end.next >= 0) lambda1 += before_bend * summary.scale;  // at the bend itself, the next atom may violate Lemma 1 by rounding
+    const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), float(lambda1), positive};
     scratch.workspace.restart();
     if (end.kkt < 0) {
         const Solution<float> solution = run(Method::active_set, scratch.workspace, problem, settings);
@@ -262,8 +264,6 @@ FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal,
     Workspace<float>& w = scratch.workspace.view;
     reserve(w.capacity, scratch.memory, scratch.buffers);
     const double* const alpha = scratch.buffers.alpha;
-    double lambda1 = double(end.lambda1);
-    if (end.next >= 0) lambda1 += before_bend * summary.scale;  // at the bend itself, the next atom may violate Lemma 1 by rounding
     for (int round = 0; round < max_rounds; ++round) {
         Code<double> code = {w.size, w.atoms, alpha, Status::converged, 0, attempt.code.steps, lambda1};
         const RefinementProblem refinement = {gram,     gram_.view(),         dictionary_.data(), m,          x, summary.scale, lambda1,

@@ -44,6 +44,9 @@ class Encoder<T>::RuleSearch {
     Code<T> find(double top, double guess, int steps) {
         steps_ = steps;
         bool done = guess >= 0 && visit(guess);
+        // At the bend itself the next atom may have a coefficient by rounding.
+        for (double above = sizeof(T) == 4 ? 1e-7 : 1e-13; !done && guess > 0 && stop_.goal.rule == Rule::n_nonzero && above < 1e-5; above *= 10)
+            done = visit(guess + above * top);
         if (!done) done = visit(0);
         if (!done && stop_.goal.rule == Rule::n_nonzero)
             bisect(top);
@@ -141,6 +144,7 @@ class Encoder<T>::RuleSearch {
         }
         // A norm that stays below τ however small λ1 is: the end of the path.
         if (best_.fulfilment == Fulfilment::missed && sign < 0 && high <= negligible_lambda1 * top) {
+            best_.lambda1 = -1;  // this point is wanted, though others may be nearer to τ
             visit(high);
             if (last_ <= 0) best_.fulfilment = Fulfilment::met;
         }

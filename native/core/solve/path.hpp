@@ -145,10 +145,11 @@ class Path {
 
     // Lets an atom join if it does so before `gamma`.
     void consider(Index j, T& gamma) {
-        if (j >= problem_.gram.atoms || w.position[j] >= 0 || j == left_) return;
+        if (j >= problem_.gram.atoms || w.position[j] >= 0) return;
         const T rho = w.rho[j], slope = w.slope[j];
-        T at = slope < 1 ? (lambda_ - rho) / (1 - slope) : gamma;
-        if (!problem_.positive && slope > -1) {
+        T at = gamma;
+        if (slope < 1 && !(j == left_ && rho > 0)) at = (lambda_ - rho) / (1 - slope);
+        if (!problem_.positive && slope > -1 && !(j == left_ && rho < 0)) {
             const T other = (lambda_ + rho) / (1 + slope);
             at = other < at ? other : at;
         }
@@ -176,7 +177,7 @@ class Path {
     const Settings<T>& settings_;
     Support<T> support_;
     T lambda_;
-    std::int32_t joins_ = -1, left_ = -1;  // an atom that has just left does not come back at once
+    std::int32_t joins_ = -1, left_ = -1;  // an atom that has just left comes back with the other sign only
 };
 
 template <class T>

@@ -17,7 +17,9 @@ from taskdict._native import Encoded
 RULES = ("lambda1", "n_nonzero", "max_error", "max_l1")
 """The arguments that name a rule, in the order of the documentation."""
 
-_KINDS = dict(zip(RULES, (_core.Rule.penalty, _core.Rule.n_nonzero, _core.Rule.max_error, _core.Rule.max_l1), strict=True))
+_KINDS = dict(
+    zip(RULES, (_core.Rule.penalty, _core.Rule.n_nonzero, _core.Rule.max_error, _core.Rule.max_l1), strict=True)
+)
 _MEANINGS = {
     "lambda1": "the weight of the ℓ1 norm",
     "n_nonzero": "the largest number of nonzeros",
@@ -49,7 +51,9 @@ class Rule:
         """Return the rule of the one argument that is not None; with `scalar`, arrays are refused."""
         given = {name: arguments[name] for name in RULES if arguments.get(name) is not None}
         if len(given) != 1:
-            found = " and ".join(f"{name}={_short(value)}" for name, value in given.items()) if given else "none of them"
+            found = (
+                " and ".join(f"{name}={_short(value)}" for name, value in given.items()) if given else "none of them"
+            )
             raise ValueError(
                 f"exactly one of {', '.join(RULES)} must be given, got {found}: "
                 + ("leave out all but one." if given else "for example n_nonzero=10, or lambda1=0.1.")
@@ -59,8 +63,8 @@ class Rule:
             return cls(name, np.array([_check_amount(name, value)]))
         if scalar:
             raise TypeError(
-                f"{name} must be one number for all signals, got an array of shape {np.shape(value)}: pass one number per "
-                "signal to taskdict.sparse_encode."
+                f"{name} must be one number for all signals, got an array of shape {np.shape(value)}: pass one number "
+                "per signal to taskdict.sparse_encode."
             )
         return cls(name, _check_amounts(name, value), per_signal=True)
 
@@ -83,6 +87,12 @@ class Rule:
         (amount,) = self.amounts
         return float(amount)
 
+    def parameter(self, name: str) -> float | int | None:
+        """Return the value of an argument that leads to this rule, for one amount: None for those of other rules."""
+        if name != self.name:
+            return None
+        return int(self.amount) if name == "n_nonzero" else self.amount
+
     @property
     def least_norm(self) -> float:
         """The norm that a signal must exceed for a code on atoms of norm one that is not zero."""
@@ -94,12 +104,13 @@ class Rule:
         """Raise unless there is one number, or one per signal, and no number of nonzeros exceeds that of atoms."""
         if self.per_signal and self.amounts.shape != (n_samples,):
             raise ValueError(
-                f"{self.name} must be one number, or one per signal, shape ({n_samples},), got shape {self.amounts.shape}."
+                f"{self.name} must be one number, or one per signal, shape ({n_samples},), got shape "
+                f"{self.amounts.shape}."
             )
         if self.name == "n_nonzero" and len(self.amounts) and self.amounts.max() > n_components:
             raise ValueError(
-                f"n_nonzero must be at most the number of atoms, {n_components}, got {int(self.amounts.max())}: lower it, "
-                "or use a larger dictionary."
+                f"n_nonzero must be at most the number of atoms, {n_components}, got {int(self.amounts.max())}: lower "
+                "it, or use a larger dictionary."
             )
 
     def objectives(self, encoded: Encoded, penalised: NDArray[np.float64]) -> NDArray[np.float64]:
@@ -151,7 +162,8 @@ def _check_amounts(name: str, values: Any) -> NDArray[np.float64]:
     bad = np.flatnonzero(~((amounts >= 0) & np.isfinite(amounts)))
     if len(bad):
         raise ValueError(
-            f"{name} must be finite and at least 0, since it is {_MEANINGS[name]}, but entry {bad[0]} is {array[bad[0]]}."
+            f"{name} must be finite and at least 0, since it is {_MEANINGS[name]}, but entry {bad[0]} is "
+            f"{array[bad[0]]}."
         )
     return amounts
 
