@@ -17,7 +17,7 @@ namespace taskdict::TASKDICT_ISA {
 inline constexpr int steps_between_corrections = 16;
 
 // The part of λ in which the next atom is looked for first.
-inline constexpr double near_part = 0.08;
+inline constexpr double near_part = 0.2;
 
 // By how much λ falls (or rises, if negative) on a segment until a rule is met; `never` if it is not.
 inline double point_of_rule(const PathStop& stop, double error, double l1, double along, double b, double q, double never) {
@@ -38,7 +38,11 @@ class Path {
     PathEnd<T> follow() {
         const Index stride = problem_.gram.stride;
         if (!(lambda_ > 0)) return {Outcome::solved, 0, 0, -1};
-        for (Index j = 0; j < stride; j += lanes<T>) store(w.rho + j, load(problem_.c + j));
+        for (Index j = 0; j < stride; j += lanes<T>) {
+            store(w.rho + j, load(problem_.c + j));
+            store(w.slope + j, Vector<T>{});
+        }
+        const bool bounded = stop_.goal.rule != Rule::n_nonzero;
         double error = stop_.squares, l1 = 0;
         joins_ = first_join();
         for (int steps = 1; steps <= settings_.max_steps; ++steps) {
@@ -46,15 +50,15 @@ class Path {
             if (joins_ >= 0) {
                 if (stop_.goal.rule == Rule::n_nonzero && double(w.size) >= stop_.goal.amount) return {Outcome::solved, steps, lambda_, joins_};
                 if (w.size == w.capacity) return {Outcome::full, steps, 0, -1};
-                const T sign = problem_.positive || w.rho[joins_] > 0 ? T(1) : T(-1);
+                const T sign = problem_.positive || rho_now(joins_) > 0 ? T(1) : T(-1);
                 if (support_.add(joins_, sign, sign, settings_.dependence) != Joined::yes) return {Outcome::stuck, steps, 0, -1};
-                w.rho[joins_] = 0;  // of atoms in Λ, so that the search for the next passes over them
+                w.rho[joins_] = w.slope[joins_] = 0;  // as for all atoms in Λ, so that the search for the next passes over them
             }
             support_.solve(w.sign, w.step, w.column);
             const Index k = w.size;
             double along = 0, squares = 0, ridge = 0;
-            for (Index i = 0; i < k; ++i) along += double(w.sign[i]) * double(w.step[i]);
-            for (Index i = 0; i < k && stop_.lambda2 != 0; ++i) {
+            for (Index i = 0; i < k && bounded; ++i) along += double(w.sign[i]) * double(w.step[i]);
+            for (Index i = 0; i < k && bounded && stop_.lambda2 != 0; ++i) {
                 squares += double(w.step[i]) * double(w.step[i]);
                 ridge += double(w.alpha[i]) * double(w.step[i]);
             }
@@ -70,12 +74,12 @@ class Path {
             if (joins_ < 0 && leaves < 0) return {Outcome::solved, steps, lambda_, -1};
             error += double(gamma) * (double(gamma) * q - 2 * b);
             l1 += double(gamma) * along;
-            for (Index j = 0; j < stride; j += lanes<T>) store(w.rho + j, load(w.rho + j) - move * load(w.slope + j));
-            for (Index i = 0; i < k; ++i) w.rho[w.atoms[i]] = 0;
+            pending_ = gamma;
             left_ = -1;
             if (joins_ < 0) {
                 left_ = w.atoms[leaves];
                 w.rho[left_] = w.sign[leaves] * lambda_;
+                w.slope[left_] = 0;
                 support_.drop(leaves);
                 support_.restore_digits();
             }
@@ -108,7 +112,9 @@ class Path {
         return leaves;
     }
 
-    // Sets slope = a, by which ρ falls as λ does; returns when the first atom joins, if before `gamma`, and sets it.
+    T rho_now(Index j) const { return w.rho[j] - pending_ * w.slope[j]; }
+
+    // Brings ρ up to date, and sets slope = a, by which it falls as λ does; returns when the first atom joins, if before `gamma`, and sets it.
     T next_join(T gamma) {
         const Gram<T>& gram = problem_.gram;
         const bool full = w.size >= gram.rank;  // then Λ spans all signals, and atoms join by rounding only
@@ -116,31 +122,43 @@ class Path {
         const T near = T(near_part) * lambda_;
         T end = gamma < near ? gamma : near;
         Vector<T> best = broadcast(end), bound = broadcast(lambda_ - end);
-        in_groups(gram.stride / lanes<T>, [&](auto n, Index first) {
+        const Vector<T> before = broadcast(pending_);
+        const Index k = w.size, stride = gram.stride;
+        const T *const rows = gram.rows, *const step = w.step;
+        const std::int32_t* const atoms = w.atoms;
+        T *const rho = w.rho, *const slope = w.slope;
+        const bool positive = problem_.positive;
+        in_groups(stride / lanes<T>, [&](auto n, Index first) {
+            const Index start = first * lanes<T>;
             Vector<T> sums[n.value] = {};
-            sum_of_rows<T, n.value>(w.size, w.step, [&](Index i) { return support_.gram_row(i) + first * lanes<T>; }, sums);
+            sum_of_rows<T, n.value>(k, step, [rows, atoms, stride, start](Index i) { return rows + atoms[i] * stride + start; }, sums);
             Vector<T> over = {};
             for (int v = 0; v < n.value; ++v) {
-                const Index at = (first + v) * lanes<T>;
-                store(w.slope + at, sums[v]);
-                const Vector<T> value = load(w.rho + at) - best * sums[v];
-                over = maximum<T>(over, problem_.positive ? value : abs<T>(value));
+                const Index at = start + v * lanes<T>;
+                const Vector<T> now = load(rho + at) - before * load(slope + at), then = now - best * sums[v];
+                store(rho + at, now);
+                store(slope + at, sums[v]);
+                over = maximum<T>(over, positive ? then : abs<T>(then));
             }
             if (greater_mask<T>(over, bound) == 0 || full) return;
-            for (int v = 0; v < n.value; ++v) consider_all((first + v) * lanes<T>, end);
+            end = earliest(start, n.value, end);
             best = broadcast(end);
             bound = broadcast(lambda_ - end);
         });
+        pending_ = 0;
+        for (Index i = 0; i < k; ++i) slope[atoms[i]] = 0;
         if (joins_ >= 0 || end == gamma || full) return joins_ >= 0 ? end : gamma;
-        for (Index at = 0; at < gram.stride; at += lanes<T>) consider_all(at, gamma);
-        return gamma;
+        return earliest(0, int(gram.stride / lanes<T>), gamma);
     }
 
-    // Lets those of some neighbouring atoms join that do so before `gamma`.
-    void consider_all(Index first, T& gamma) {
-        const Vector<T> value = load(w.rho + first) - broadcast(gamma) * load(w.slope + first);
-        unsigned mask = greater_mask<T>(problem_.positive ? value : abs<T>(value), broadcast(lambda_ - gamma));
-        for (; mask; mask &= mask - 1) consider(first + __builtin_ctz(mask), gamma);
+    // Lets the first of some neighbouring atoms join that do so before `gamma`, and returns when. Out of line: the loop above is hot.
+    [[gnu::noinline]] T earliest(Index first, int vectors, T gamma) {
+        for (int v = 0; v < vectors; ++v, first += lanes<T>) {
+            const Vector<T> value = load(w.rho + first) - broadcast(gamma) * load(w.slope + first);
+            unsigned mask = greater_mask<T>(problem_.positive ? value : abs<T>(value), broadcast(lambda_ - gamma));
+            for (; mask; mask &= mask - 1) consider(first + __builtin_ctz(mask), gamma);
+        }
+        return gamma;
     }
 
     // Lets an atom join if it does so before `gamma`.
@@ -159,6 +177,7 @@ class Path {
     // Puts α and ρ on the path at λ again.
     void correct() {
         support_.correlate(problem_.c, problem_.positive);
+        pending_ = 0;
         measure_residual(w, w.rho, lambda_);
         support_.solve(w.residual, w.step, w.column);
         for (Index i = 0; i < w.size; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
@@ -177,6 +196,7 @@ class Path {
     const Settings<T>& settings_;
     Support<T> support_;
     T lambda_;
+    T pending_ = 0;                        // ρ is still to fall by so many times its slope
     std::int32_t joins_ = -1, left_ = -1;  // an atom that has just left comes back with the other sign only
 };
 
