@@ -106,6 +106,67 @@ def homotopy(x: Vector, D: Matrix, lambda1: float, lambda2: float = 0.0, positiv
             sign[j] = np.sign((c - M @ alpha)[j])
 
 
+def follow_path(
+    x: Vector, D: Matrix, rule: str, amount: float, lambda2: float = 0.0, positive: bool = False
+) -> tuple[Vector, float]:
+    """Return the code at the point of the path that a rule chooses, and its λ1; needs a path without ties.
+
+    At each bend the direction is solved for anew, and α is computed in closed form, so that nothing adds up.
+    """
+    p = D.shape[1]
+    M, c = D.T @ D + lambda2 * np.eye(p), D.T @ x
+    sign = np.zeros(p)
+    lam = float((c if positive else np.abs(c)).max())
+    if lam <= 0 or (x @ x <= amount if rule == "max_error" else amount == 0):
+        return np.zeros(p), max(lam, 0.0)
+    joins, blocked = int((c if positive else np.abs(c)).argmax()), -1
+    for _ in range(100 * p):
+        if joins >= 0:
+            if rule == "n_nonzero" and np.count_nonzero(sign) == amount:
+                return _on_segment(M, c, sign, lam), lam
+            rho = c - M @ _on_segment(M, c, sign, lam)
+            sign[joins] = np.sign(rho[joins])
+        start, end = _on_segment(M, c, sign, lam), _on_segment(M, c, sign, 0.0)
+        direction = (end - start) / lam  # as λ falls by one
+        rho, slope = c - M @ start, M @ direction
+        events = [(lam, "end", -1)]
+        for j in range(p):
+            if sign[j] != 0:
+                if j != joins and start[j] * direction[j] < 0:  # one that has just joined is zero up to rounding
+                    events.append((-start[j] / direction[j], "leaves", j))
+            else:  # one that has just left may come back with the other sign only
+                if slope[j] < 1 and not (j == blocked and rho[j] > 0):
+                    events.append((max((lam - rho[j]) / (1 - slope[j]), 0.0), "joins", j))
+                if not positive and slope[j] > -1 and not (j == blocked and rho[j] < 0):
+                    events.append((max((lam + rho[j]) / (1 + slope[j]), 0.0), "joins", j))
+        if np.count_nonzero(sign) >= min(D.shape) and lambda2 == 0:  # Λ spans all signals: nothing joins
+            events = [event for event in events if event[1] != "joins"]
+        if rule == "max_error":
+            error, move = x - D @ start, D @ direction
+            a, b, d = move @ move, -2 * error @ move, error @ error - amount
+            roots = np.roots([a, b, d])
+            events += [(float(root.real), "stop", -1) for root in roots if abs(root.imag) < 1e-12 and root.real >= 0]
+        elif rule == "max_l1":
+            grows = float(sign @ direction)
+            events.append(((amount - float(np.abs(start).sum())) / grows, "stop", -1))
+        gamma, what, j = min(events)
+        if what in ("end", "stop"):
+            lam = 0.0 if what == "end" else lam - gamma
+            return _on_segment(M, c, sign, lam), lam
+        lam -= gamma
+        joins, blocked = (j, -1) if what == "joins" else (-1, j)
+        if what == "leaves":
+            sign[j] = 0
+    raise RuntimeError("the path did not end")
+
+
+def _on_segment(M: Matrix, c: Vector, sign: Vector, lam: float) -> Vector:
+    """Return α with M_ΛΛ α_Λ = c_Λ − λ s on the support of the signs, zero elsewhere."""
+    alpha, support = np.zeros(len(c)), np.flatnonzero(sign)
+    alpha[support] = np.linalg.solve(M[np.ix_(support, support)], c[support] - lam * sign[support])
+    return alpha
+
+
 def adjoint(D: Matrix, alpha: Vector, g: Vector, lambda2: float) -> Vector:
     """β with (D_ΛᵀD_Λ + λ2 I) β_Λ = g_Λ and zeros elsewhere (`eq:beta`); of least norm if that is singular."""
     support = np.flatnonzero(alpha)

@@ -23,7 +23,7 @@ LAMBDA1 = 0.1
 def encoded(dtype=np.float64, positive=False):
     X, D = random_problem(8, 6, 10, dtype=dtype)
     codes, report = td.sparse_encode(X, D, lambda1=LAMBDA1, positive=positive, return_report=True)
-    return X, D, codes, td.Report(report.status.copy(), report.kkt.copy(), report.n_steps)
+    return X, D, codes, td.Report(report.status.copy(), report.kkt.copy(), report.n_steps, report.lambda1)
 
 
 def complaints(X, D, codes, report, positive=False, lambda2=0.0):
@@ -58,7 +58,7 @@ def test_a_coefficient_that_is_off(dtype):
 def test_a_zero_code_that_should_not_be():
     """What the first solver gave for λ1 just below λmax: zero, with a reported kkt of zero."""
     X, D = np.array([[LAMBDA1 * (1 + 1e-9)]]), np.eye(1)
-    report = td.Report(np.zeros(1, np.uint8), np.zeros(1), np.ones(1, np.int32))
+    report = td.Report(np.zeros(1, np.uint8), np.zeros(1), np.ones(1, np.int32), np.full(1, LAMBDA1))
     only(complaints(X, D, sp.csr_array((1, 1)), report), "violate Lemma 1", [0])
 
 
@@ -67,7 +67,7 @@ def test_a_sum_that_was_rounded_away():
     m = 200_000
     X, D = np.full((1, m), 0.7, np.float32), np.full((1, m), 1 / np.sqrt(m), np.float32)
     exact = float(X[0].astype(float) @ D[0].astype(float)) - LAMBDA1
-    report = td.Report(np.zeros(1, np.uint8), np.zeros(1, np.float32), np.ones(1, np.int32))
+    report = td.Report(np.zeros(1, np.uint8), np.zeros(1, np.float32), np.ones(1, np.int32), np.full(1, LAMBDA1))
     right = sp.csr_array(np.array([[exact / float(D[0].astype(float) @ D[0].astype(float))]], np.float32))
     assert complaints(X, D, right, report) == {}
     only(complaints(X, D, right * np.float32(1 + 3e-4), report), "violate Lemma 1", [0])
@@ -131,7 +131,10 @@ def test_fractions_decide_what_bounds_cannot():
 def test_bits_that_differ_are_found():
     _, _, codes, report = encoded()
     rows = np.array([2, 5])
-    other, seen = codes[rows], td.Report(report.status[rows], report.kkt[rows], report.n_steps[rows])
+    other, seen = (
+        codes[rows],
+        td.Report(*(part[rows] for part in (report.status, report.kkt, report.n_steps, report.lambda1))),
+    )
     assert threads.differing((codes, report), (other, seen), rows).tolist() == []
     other.data[-1] = np.nextafter(other.data[-1], 2)
     assert threads.differing((codes, report), (other, seen), rows).tolist() == [5]

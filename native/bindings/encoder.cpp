@@ -17,11 +17,14 @@ namespace {
 
 // The row of a signal that is not finite, if the call found one.
 template <class Encoder, class T, template <class> class Signals, class... Variations>
-std::optional<Index> encode_signals(const Encoder& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, const Variations&... variation) {
+std::optional<Index> encode_signals(const Encoder& encoder, const Signals<T>& signals, Rule rule, const List<double>& amounts, Codes<T>& codes,
+                                    int n_threads, const Variations&... variation) {
+    if (amounts.shape(0) != 1) require_shape("amounts", amounts, {std::size_t(signals.rows)}, "one number, or one per signal");
+    const Goals goals = {rule, amounts.data(), Index(amounts.shape(0))};
     std::optional<Index> bad_row;
     interruptible([&](Interrupt& interrupt) {
         try {
-            encode(encoder, signals, codes, n_threads, interrupt, variation...);
+            encode(encoder, signals, goals, codes, n_threads, interrupt, variation...);
         } catch (const BadSignal& bad) {
             bad_row = bad.row;
         }
@@ -72,12 +75,13 @@ void bind_codes(nb::module_& module, const char* name) {
             "release",
             [](Codes<T>& codes) {
                 auto released = std::make_tuple(release(codes.values), release(codes.indices), release(codes.indptr), release(codes.status),
-                                                release(codes.kkt), release(codes.steps), release(codes.factors));
+                                                release(codes.kkt), release(codes.steps), release(codes.factors), release(codes.lambda1));
                 codes.begin();
                 return released;
             },
-            "Return (values, indices, indptr, status, kkt, steps, factors) and start anew; nothing is copied.\n\n"
-            "For n signals and N nonzeros: values, indices (N,), indptr (n + 1,), status, kkt, steps (n,). The factors are the lower triangles of\n"
+            "Return (values, indices, indptr, status, kkt, steps, factors, lambda1) and start anew; nothing is copied.\n\n"
+            "For n signals and N nonzeros: values, indices (N,), indptr (n + 1,), status, kkt, steps, lambda1 (n,). The factors are the lower "
+            "triangles of\n"
             "(M_ΛΛ)⁻¹ of all signals, one after another; k (k + 1) / 2 numbers for k nonzeros, or none without keep_factors.");
 }
 
@@ -157,24 +161,25 @@ void bind_encode(nb::class_<Encoder, Prepared<T>>& bound) {
     bound
         .def(
             "encode",
-            [](const Encoder& encoder, Strided<T> x, Codes<T>& codes, int n_threads) {
+            [](const Encoder& encoder, Strided<T> x, Rule rule, List<double> amounts, Codes<T>& codes, int n_threads) {
                 require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
                 const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
-                return encode_signals(encoder, signals, codes, n_threads);
+                return encode_signals(encoder, signals, rule, amounts, codes, n_threads);
             },
-            nb::arg("x"), nb::arg("codes"), nb::arg("n_threads"),
-            "Append the codes of the signals x (n, m), of any strides, to codes.\n\n"
+            nb::arg("x"), nb::arg("rule"), nb::arg("amounts"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of the signals x (n, m), of any strides, to codes. amounts (1,) or (n,) are those of the rule.\n\n"
             "Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
         .def(
             "encode_sparse",
-            [](const Encoder& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Codes<T>& codes, int n_threads) {
+            [](const Encoder& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Rule rule, List<double> amounts,
+               Codes<T>& codes, int n_threads) {
                 const std::size_t end = end_of(indptr);
                 require_length("values", values, end);
                 require_length("indices", indices, end);
-                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads);
+                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, rule, amounts, codes, n_threads);
             },
-            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("codes"), nb::arg("n_threads"),
-            "Append the codes of n signals in compressed rows to codes: values, indices (N,), indptr (n + 1,).\n\n"
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("rule"), nb::arg("amounts"), nb::arg("codes"), nb::arg("n_threads"),
+            "Append the codes of n signals in compressed rows to codes: values, indices (N,), indptr (n + 1,), amounts (1,) or (n,).\n\n"
             "Return None, or the row of a signal that is not finite. In that case codes is incomplete.");
 }
 
@@ -193,6 +198,7 @@ void bind_encoder_of(nb::module_& module, const char* name) {
                 nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("homotopy"), nb::arg("sparse"),
                 nb::arg("n_threads"),
                 "Prepare the dictionary atoms (p, m), which must be finite, with its Gram matrix. It is copied.\n\n"
+                "lambda1 is the least positive λ1 that will be asked for, or 0: it says whether the dictionary can be scaled.\n"
                 "With positive, codes are non-negative. With homotopy, the first solver is the homotopy instead of the active-set descent. With\n"
                 "sparse, only encode_sparse may be called, otherwise only encode.");
     bind_encode<T>(bound);
@@ -214,33 +220,38 @@ void bind_direct_encoder_of(nb::module_& module, const char* name) {
     bound
         .def(
             "encode_varied",
-            [](const DirectEncoder<T>& encoder, Strided<T> x, std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights,
-               Codes<T>& codes, int n_threads) {
+            [](const DirectEncoder<T>& encoder, Strided<T> x, Rule rule, List<double> amounts, std::optional<Matrix<std::uint8_t>> observed,
+               std::optional<Matrix<double>> weights, Codes<T>& codes, int n_threads) {
                 require_shape("x", x, {x.shape(0), features(encoder)}, "one column per feature of the dictionary");
                 const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
-                return encode_signals(encoder, signals, codes, n_threads, variation_of(encoder, x.shape(0), observed, weights));
+                return encode_signals(encoder, signals, rule, amounts, codes, n_threads, variation_of(encoder, x.shape(0), observed, weights));
             },
-            nb::arg("x"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"), nb::arg("n_threads"),
+            nb::arg("x"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"), nb::arg("n_threads"),
             "Append the codes of the signals x (n, m) as encode, each from its observed features and with its own weights of the ℓ1 norm.\n\n"
             "observed (n, m) is 1 where a feature was observed and 0 elsewhere, weights is (n, p) or (1, p), at least 0, or infinite to exclude\n"
             "an atom.")
         .def(
             "encode_sparse_varied",
-            [](const DirectEncoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices,
-               std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights, Codes<T>& codes, int n_threads) {
+            [](const DirectEncoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Rule rule,
+               List<double> amounts, std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights, Codes<T>& codes, int n_threads) {
                 const std::size_t end = end_of(indptr);
                 require_length("values", values, end);
                 require_length("indices", indices, end);
-                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, codes, n_threads,
+                return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, rule, amounts, codes, n_threads,
                                       variation_of(encoder, indptr.shape(0) - 1, observed, weights));
             },
-            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"),
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"),
             nb::arg("n_threads"), "The same for signals in compressed rows.");
 }
 
 }  // namespace
 
 void bind_encoder(nb::module_& module) {
+    nb::enum_<Rule>(module, "Rule", "Which point of the path of a signal is its code.")
+        .value("penalty", Rule::penalty, "The code at a given λ1.")
+        .value("n_nonzero", Rule::n_nonzero, "The last point with at most so many nonzeros.")
+        .value("max_error", Rule::max_error, "‖x − Dα‖² = ε.")
+        .value("max_l1", Rule::max_l1, "‖α‖₁ = τ.");
     bind_codes<float>(module, "CodesFloat32");
     bind_codes<double>(module, "CodesFloat64");
     bind_prepared<float>(module, "PreparedFloat32");

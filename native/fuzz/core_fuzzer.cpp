@@ -236,14 +236,15 @@ void run(Source& source) {
 
     Interrupt interrupt(nullptr);
     const Encoder<T> encoder(task.atoms.data(), task.p, task.m, task.parameters, false, 1, interrupt);
+    const Goals goals = {Rule::penalty, &task.parameters.lambda1, 1};
     Codes<T> codes(true), in_threads(true);
-    encode(encoder, DenseSignals<T>{task.signals.data(), task.n, task.m, 1}, codes, 1, interrupt);
+    encode(encoder, DenseSignals<T>{task.signals.data(), task.n, task.m, 1}, goals, codes, 1, interrupt);
     check_codes(task, codes);
-    encode(encoder, DenseSignals<T>{task.signals.data(), task.n, task.m, 1}, in_threads, 3, interrupt);
+    encode(encoder, DenseSignals<T>{task.signals.data(), task.n, task.m, 1}, goals, in_threads, 3, interrupt);
     check_same(codes, in_threads, 0, task.n, "codes do not depend on threads");
     for (Index r = 0; r < task.n; ++r) {
         Codes<T> alone(true);
-        encode(encoder, DenseSignals<T>{task.signals.data() + r * task.m, 1, task.m, 1}, alone, 1, interrupt);
+        encode(encoder, DenseSignals<T>{task.signals.data() + r * task.m, 1, task.m, 1}, goals, alone, 1, interrupt);
         check_same(codes, alone, r, 1, "codes do not depend on other signals");
     }
 
@@ -261,7 +262,7 @@ void run(Source& source) {
     }
     const Encoder<T> sparse(task.atoms.data(), task.p, task.m, task.parameters, true, 1, interrupt);
     Codes<T> of_sparse(false);
-    encode(sparse, SparseSignals<T>{values, indptr, indices}, of_sparse, 2, interrupt);
+    encode(sparse, SparseSignals<T>{values, indptr, indices}, goals, of_sparse, 2, interrupt);
     check_codes(task, of_sparse);
 
     check_adjoint(task, encoder, codes, source, interrupt);

@@ -70,14 +70,14 @@ void test_case(const Case& c) {
     }
     const Encoder<T> sparse_encoder(encoded.atoms.data(), c.p, c.m, c.parameters, true, 1, encoded.interrupt);
     Codes<T> sparse_codes(false);
-    encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, sparse_codes, 2, encoded.interrupt);
+    encode(sparse_encoder, SparseSignals<T>{encoded.signals, indptr, indices}, penalty(c.parameters), sparse_codes, 2, encoded.interrupt);
     check(optimal(encoded, sparse_codes), "sparse signals", type_name<T>);
 
     // Without a Gram matrix.
     const DirectEncoder<T> direct(encoded.atoms.data(), c.p, c.m, c.parameters);
     Codes<T> direct_codes(true), of_sparse(false);
-    encode(direct, DenseSignals<T>{encoded.signals.data(), c.n, c.m, 1}, direct_codes, 2, encoded.interrupt);
-    encode(direct, SparseSignals<T>{encoded.signals, indptr, indices}, of_sparse, 1, encoded.interrupt);
+    encode(direct, DenseSignals<T>{encoded.signals.data(), c.n, c.m, 1}, penalty(c.parameters), direct_codes, 2, encoded.interrupt);
+    encode(direct, SparseSignals<T>{encoded.signals, indptr, indices}, penalty(c.parameters), of_sparse, 1, encoded.interrupt);
     check(optimal(encoded, direct_codes), "without a Gram matrix", c.name);
     check(optimal(encoded, of_sparse), "sparse signals without a Gram matrix", c.name);
     check(direct_codes.factors.size() == factor_entries(direct_codes.pattern(c.p)), "factors without a Gram matrix", c.name);
@@ -90,7 +90,7 @@ void test_interrupt() {
     Codes<double> codes(false);
     bool stopped = false;
     try {
-        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, codes, 2, interrupt);
+        encode(encoder, DenseSignals<double>{signals.data(), 20000, 100, 1}, penalty(encoder.parameters()), codes, 2, interrupt);
     } catch (const Interrupted&) {
         stopped = true;
     }
@@ -105,7 +105,7 @@ void test_bad_signal() {
     Codes<float> codes(false);
     Index row = -1;
     try {
-        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, codes, 2, interrupt);
+        encode(encoder, DenseSignals<float>{signals.data(), 500, 10, 1}, penalty(encoder.parameters()), codes, 2, interrupt);
     } catch (const BadSignal& bad) {
         row = bad.row;
     }

@@ -15,7 +15,7 @@ void test_step(Index p, Index m, Index n) {
     Interrupt interrupt(nullptr);
     const Encoder<T> encoder(atoms.data(), p, m, {1e-3, 1e-3, false, Method::active_set}, false, 1, interrupt);
     Codes<T> codes(false);
-    encode(encoder, DenseSignals<T>{signals.data(), n, m, 1}, codes, 1, interrupt);
+    encode(encoder, DenseSignals<T>{signals.data(), n, m, 1}, {Rule::penalty, &encoder.parameters().lambda1, 1}, codes, 1, interrupt);
     const SparsityPattern pattern = codes.pattern(p);
     const MatrixView<const T> x = {signals.data(), n, m};
     std::vector<T> A(std::size_t(p * p)), B(std::size_t(p * m));

@@ -29,6 +29,11 @@ void for_cases(Body body) {
         }
 }
 
+// The rule of a given λ1.
+inline Goals penalty(const Parameters& parameters) {
+    return {Rule::penalty, &parameters.lambda1, 1};
+}
+
 // A case with its dictionary, signals and codes.
 template <class T>
 struct Encoded {
@@ -37,7 +42,7 @@ struct Encoded {
           atoms(random_numbers<T>(c.p * c.m, 1, c.integers)),
           signals(random_numbers<T>(c.n * c.m, 2, c.integers)),
           encoder(atoms.data(), c.p, c.m, c.parameters, false, 2, interrupt) {
-        encode(encoder, DenseSignals<T>{signals.data(), c.n, c.m, 1}, codes, 3, interrupt);
+        encode(encoder, DenseSignals<T>{signals.data(), c.n, c.m, 1}, penalty(c.parameters), codes, 3, interrupt);
     }
 
     const T* atom(Index j) const { return atoms.data() + j * c.m; }

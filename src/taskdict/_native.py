@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import copy
 from collections.abc import Sequence
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -56,6 +56,26 @@ class Encoded(NamedTuple):
     kkt: Floats
     n_steps: NDArray[np.int32]
     factors: Floats
+    lambda1: NDArray[np.float64] = np.empty(0)  # of each signal
+
+
+class Goals(Protocol):
+    """Which point of the path of each signal is its code: a rule, and its amount for all signals or for each."""
+
+    @property
+    def kind(self) -> _core.Rule:
+        """The rule."""
+
+    @property
+    def amounts(self) -> NDArray[np.float64]:
+        """One number, or one per signal."""
+
+
+class _Penalty(NamedTuple):
+    """The rule of one λ1 for all signals."""
+
+    amounts: NDArray[np.float64]
+    kind: _core.Rule = _core.Rule.penalty
 
 
 def needs_no_gram(n_signals: float, dictionary: Floats) -> bool:
@@ -76,7 +96,8 @@ class Encoder:
         self,
         dictionary: Floats,
         *,
-        lambda1: float,
+        lambda1: float | None = None,
+        rule: Goals | None = None,
         lambda2: float,
         positive: bool,
         n_threads: int,
@@ -86,32 +107,42 @@ class Encoder:
         n_signals: float = np.inf,
         varies: bool = False,
     ) -> None:
+        if (lambda1 is None) == (rule is None):
+            raise TypeError("exactly one of lambda1 and rule must be given.")
+        self._goals: Goals = _Penalty(np.array([lambda1], np.float64)) if rule is None else rule
+        amounts = self._goals.amounts
+        positive_amounts = amounts[amounts > 0]
+        is_penalty = self._goals.kind == _core.Rule.penalty and len(positive_amounts) > 0
+        self._n_encoded = 0
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
         self.n_threads = n_threads
         atoms = aligned(dictionary)
+        least = float(positive_amounts.min()) if is_penalty else 0.0
         self._encoder: Any
         if varies or (not homotopy and needs_no_gram(n_signals, dictionary)):
-            self._encoder = _DIRECT_ENCODERS[self.dtype](atoms, lambda1, lambda2, positive)
+            self._encoder = _DIRECT_ENCODERS[self.dtype](atoms, least, lambda2, positive)
         else:
-            self._encoder = _ENCODERS[self.dtype](atoms, lambda1, lambda2, positive, homotopy, sparse, n_threads)
+            self._encoder = _ENCODERS[self.dtype](atoms, least, lambda2, positive, homotopy, sparse, n_threads)
         self._codes: Any = _CODES[self.dtype](keep_factors)  # of the encoder's dtype, which no type can say
 
     def for_another_batch(self, n_threads: int, keep_factors: bool = False) -> Encoder:
         """Return an encoder with the same prepared dictionary, and no codes so far; both may be used at once."""
         other = copy.copy(self)
-        other.n_threads = n_threads
+        other.n_threads, other._n_encoded = n_threads, 0
         other._codes = _CODES[self.dtype](keep_factors)
         return other
 
     def encode(self, X: Floats) -> None:
         """Append the codes of dense signals; any strides."""
-        _check_row(self._encoder.encode(aligned(X), self._codes, self.n_threads))
+        rule, amounts = self._goals_of_next(len(X))
+        _check_row(self._encoder.encode(aligned(X), rule, amounts, self._codes, self.n_threads))
 
     def encode_sparse(self, values: Floats, indptr: NDArray[np.int64], indices: NDArray[np.int32]) -> None:
         """Append the codes of signals in compressed rows."""
+        rule, amounts = self._goals_of_next(len(indptr) - 1)
         row = self._encoder.encode_sparse(
-            aligned(values), aligned(indptr), aligned(indices), self._codes, self.n_threads
+            aligned(values), aligned(indptr), aligned(indices), rule, amounts, self._codes, self.n_threads
         )
         _check_row(row)
 
@@ -129,17 +160,37 @@ class Encoder:
         weights : array of shape (n_samples, n_components) or (1, n_components), or None
             At least 0, or infinite to exclude an atom; None for ones.
         """
+        rule, amounts = self._goals_of_next(X.shape[0])
         if isinstance(X, np.ndarray):
-            row = self._encoder.encode_varied(aligned(X), observed, weights, self._codes, self.n_threads)
+            row = self._encoder.encode_varied(
+                aligned(X), rule, amounts, observed, weights, self._codes, self.n_threads
+            )
         else:
             indptr, indices = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
             row = self._encoder.encode_sparse_varied(
-                aligned(X.data), aligned(indptr), aligned(indices), observed, weights, self._codes, self.n_threads
+                aligned(X.data),
+                aligned(indptr),
+                aligned(indices),
+                rule,
+                amounts,
+                observed,
+                weights,
+                self._codes,
+                self.n_threads,
             )
         _check_row(row)
 
+    def _goals_of_next(self, n_signals: int) -> tuple[_core.Rule, NDArray[np.float64]]:
+        """Return the rule, and the amounts for the signals that follow those encoded so far."""
+        amounts = self._goals.amounts
+        if len(amounts) > 1:
+            amounts = amounts[self._n_encoded : self._n_encoded + n_signals]
+        self._n_encoded += n_signals
+        return self._goals.kind, aligned(np.ascontiguousarray(amounts))
+
     def release(self) -> Encoded:
         """Hand over the codes so far; nothing is copied."""
+        self._n_encoded = 0
         return Encoded(*self._codes.release())
 
     def objectives(self, encoded: Encoded, X: Floats) -> NDArray[np.float64]:

@@ -43,6 +43,12 @@ WORK = {
         def work():
             td.sparse_encode(X, D, lambda1=1e-3, method="homotopy", n_threads=threads)
     """,
+    "encode, rules, Gaussian 250 × 500": """
+        X, D = normal(4000, 250), unit(normal(500, 250))
+        rule, amount = [("n_nonzero", 250), ("max_error", 1e-9), ("max_l1", 1e9)][rng.integers(3)]
+        def work():
+            td.sparse_encode(X, D, **{rule: amount}, n_threads=threads)
+    """,
     "encode, one signal, 1000 × 2000": """
         X, D = normal(1, 1000), unit(normal(2000, 1000))
         def work():

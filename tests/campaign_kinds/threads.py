@@ -16,6 +16,7 @@ def differing(reference: Any, other: Any, rows: np.ndarray) -> np.ndarray:
     """Return the rows of the reference that have other bits in `other`, whose signal i is row rows[i]."""
     (codes, report), (found, seen) = reference, other
     bad = (report.status[rows] != seen.status) | (report.n_steps[rows] != seen.n_steps)
+    bad |= report.lambda1[rows] != seen.lambda1
     bad |= ~((report.kkt[rows] == seen.kkt) | (np.isnan(report.kkt[rows]) & np.isnan(seen.kkt)))
     expected = codes[rows]
     for i in range(len(rows)):

@@ -15,6 +15,7 @@ from sklearn.preprocessing import Normalizer
 import taskdict as td
 from helpers import random_problem
 from taskdict._coding.encode import PreparedDictionary
+from taskdict._coding.rules import Rule
 from taskdict._native import Encoder
 
 
@@ -144,7 +145,7 @@ def test_threads_share_the_preparation(preparations):
 
 def test_signals_that_do_not_fit_a_prepared_dictionary():
     X, D = random_problem(20, 6, 9)
-    prepared = PreparedDictionary(D, lambda1=0.1)
+    prepared = PreparedDictionary(D, rule=Rule.parse({"lambda1": 0.1}))
     expected = prepared.codes(X).toarray()
     with pytest.raises(ValueError, match="X has 5 features per signal, but the atoms of dictionary have 6"):
         prepared.codes(X[:, :5])

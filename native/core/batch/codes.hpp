@@ -18,6 +18,7 @@ struct Codes {
     Growing<std::uint8_t> status;
     Growing<T> kkt;
     Growing<std::int32_t> steps;
+    Growing<double> lambda1;  // where on the path of the signal its code is
     Growing<T> factors;  // lower triangles of (M_ΛΛ)⁻¹ for the scaled problem, row by row, signal after signal
 
     // Starts anew, after all arrays were released.
@@ -35,6 +36,7 @@ struct Codes {
         status.append(other.status.data(), other.status.size());
         kkt.append(other.kkt.data(), other.kkt.size());
         steps.append(other.steps.data(), other.steps.size());
+        lambda1.append(other.lambda1.data(), other.lambda1.size());
         factors.append(other.factors.data(), other.factors.size());
     }
 

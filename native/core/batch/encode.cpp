@@ -86,8 +86,8 @@ class Writer {
   public:
     explicit Writer(Index p) : marks_(std::size_t((p + 63) / 64)), place_(std::size_t(p)) {}
 
-    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded& loaded, const typename Encoder<T>::Scratch& scratch,
-               Codes<T>& codes) {
+    void write(const Encoder<T>& encoder, const Code<T>& code, const T* x, const Loaded& loaded, const Goal& goal,
+               const typename Encoder<T>::Scratch& scratch, Codes<T>& codes) {
         for (Index i = 0; i < code.size; ++i) {
             const auto atom = std::size_t(code.atoms[i]);
             marks_[atom / 64] |= std::uint64_t(1) << (atom % 64);
@@ -119,9 +119,15 @@ class Writer {
         if (tiny && finite) {  // underflow has changed the code that was certified
             std::vector<T> alpha;
             for (Index i = 0; i < written; ++i) alpha.push_back(T(double(values[i]) / unit));
-            certificate = encoder.certificate(x, loaded, {indices, std::size_t(written)}, alpha);
+            certificate = encoder.certificate(x, code.lambda1, {indices, std::size_t(written)}, alpha);
         }
-        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> ? code.status : Status::inexact);
+        double lambda1 = goal.amount;
+        bool as_certified = true;
+        if (goal.rule != Rule::penalty) {
+            lambda1 = code.lambda1 * loaded.scale * encoder.scale();
+            as_certified = lambda1 / encoder.scale() / loaded.scale == code.lambda1 && (!tiny || goal.rule == Rule::n_nonzero);
+        }
+        const auto status = std::uint8_t(certificate.worst() <= promised_kkt<T> && as_certified ? code.status : Status::inexact);
         const T kkt = T(certificate.reported(promised_kkt<T>));
         const std::int32_t steps = code.steps;
         const std::int64_t end = codes.indices.size();
@@ -129,6 +135,7 @@ class Writer {
         codes.status.append(&status, 1);
         codes.kkt.append(&kkt, 1);
         codes.steps.append(&steps, 1);
+        codes.lambda1.append(&lambda1, 1);
         if (codes.keep_factors) {
             const std::vector<T> inverse = encoder.inverse(code, order_, scratch);
             for (Index i = 0; i < written; ++i) codes.factors.append(inverse.data() + i * written, i + 1);
@@ -149,7 +156,7 @@ class Worker {
 
     // Appends the codes of `rows` signals, and prefetches those from `upcoming` on.
     template <template <class> class Signals>
-    void encode(const Signals<T>& signals, Index first, Index rows, Index upcoming, Codes<T>& codes, Interrupt& interrupt) {
+    void encode(const Signals<T>& signals, const Goals& goals, Index first, Index rows, Index upcoming, Codes<T>& codes, Interrupt& interrupt) {
         const Index m = encoder_.features();
         load_block(encoder_, signals, first, rows, block_);
         for (Index r = 0; r < rows; ++r) {
@@ -157,8 +164,9 @@ class Worker {
             if (upcoming + r < signals.rows) prefetch(signals, upcoming + r, m);
             const T* x = block_.x.data() + r * m;
             const Loaded& loaded = block_.loaded[std::size_t(r)];
-            const Code<T> code = encoder_.encode(x, loaded, block_.c.data() + r * stride(encoder_), scratch_, interrupt);
-            writer_.write(encoder_, code, x, loaded, scratch_, codes);
+            const Goal goal = goals.of(first + r);
+            const Code<T> code = encoder_.encode(x, loaded, block_.c.data() + r * stride(encoder_), goal, scratch_, interrupt);
+            writer_.write(encoder_, code, x, loaded, goal, scratch_, codes);
         }
     }
 
@@ -186,7 +194,7 @@ Index block_size(const Encoder<T>& encoder, Index rows, int n_threads) {
 }  // namespace
 
 template <class T, template <class> class Signals>
-void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+void encode(const Encoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
     const double p = double(encoder.atoms()), m = double(encoder.features());
     const double each = cost::per_signal + cost::per_correlation * p + cost::per_signal_product * m * p;
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * each);
@@ -194,14 +202,14 @@ void encode(const Encoder<T>& encoder, const Signals<T>& signals, Codes<T>& code
     const Index blocks = (signals.rows + size - 1) / size;
     encode_blocks(blocks, codes, n_threads, interrupt, [&] {
         return [&, worker = std::make_unique<Worker<T>>(encoder, size)](Index b, Index upcoming, Codes<T>& part) {
-            worker->encode(signals, b * size, std::min(size, signals.rows - b * size), upcoming * size, part, interrupt);
+            worker->encode(signals, goals, b * size, std::min(size, signals.rows - b * size), upcoming * size, part, interrupt);
         };
     });
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                   \
-    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&); \
-    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&);
+#define TASKDICT_INSTANTIATE(T)                                                                                                 \
+    template void encode<T, DenseSignals>(const Encoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&); \
+    template void encode<T, SparseSignals>(const Encoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

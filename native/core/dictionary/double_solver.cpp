@@ -158,4 +158,16 @@ DoubleSolver::Result DoubleSolver::solve(const Target& target, Method first, dou
     return result;
 }
 
+PathEnd<double> DoubleSolver::follow(const Target& target, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const {
+    const Kernels<double>& kernels = isa_.double_precision;
+    kernels.correlate_some(atoms_, m_, target.x, scratch.all.data(), p_, scratch.c.data());
+    const Extremes<double> extremes = kernels.extremes(scratch.c.data(), gram_.view().stride);
+    const double top = target.positive ? extremes.top : extremes.magnitude;
+    Settings<double> settings = settings_for<double>(Method::homotopy, p_, false);
+    settings.poll = [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); };
+    settings.context = &interrupt;
+    const GramProblem<double> problem = {gram_.view(), scratch.c.data(), top, extremes.magnitude, 0, target.positive};
+    return run_path(kernels.follow_path, scratch.workspace, problem, stop, settings);
+}
+
 }  // namespace taskdict

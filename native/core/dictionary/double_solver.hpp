@@ -49,6 +49,9 @@ class DoubleSolver {
     // Solves by `first`, then by the other method, then on accurate residuals (see above), until the certificate is at most `promise`.
     Result solve(const Target& target, Method first, double promise, Scratch& scratch, Interrupt& interrupt) const;
 
+    // Follows the path of a signal to the point of a rule.
+    PathEnd<double> follow(const Target& target, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const;
+
     // Measures the certificate of a given code.
     template <class T>
     Certificate certify(const Target& target, const CertifiedCode<T>& code, Scratch& scratch) const {

@@ -16,13 +16,21 @@ Encoder<T>::Encoder(const T* atoms, Index p, Index m, const Parameters& paramete
       first_(dictionary_, second_, parameters, sparse, n_threads, interrupt) {}
 
 template <class T>
-Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const {
-    const double lambda1 = parameters_.lambda1 / scale() / loaded.scale;
-    const FastSignal<T> signal = {x, c, loaded.norm, lambda1};
+Code<T> Encoder<T>::encode(const T* x, const Loaded& loaded, const float* c, const Goal& goal, Scratch& scratch, Interrupt& interrupt) const {
+    scratch.rounded_penalty = false;
+    if (goal.rule != Rule::penalty) return encode_rule({x, c, loaded.norm, 0}, loaded, goal, scratch, interrupt);
+    const double lambda1 = goal.amount / scale() / loaded.scale;
+    scratch.rounded_penalty = lambda1 * loaded.scale * scale() != goal.amount;
+    Code<T> code = encode_at({x, c, loaded.norm, lambda1}, loaded.wide, scratch, interrupt);
+    code.lambda1 = lambda1;
+    return code;
+}
+
+template <class T>
+Code<T> Encoder<T>::encode_at(const FastSignal<T>& signal, bool wide, Scratch& scratch, Interrupt& interrupt) const {
     scratch.line = Scratch::Line::first;
-    scratch.rounded_penalty = lambda1 * loaded.scale * scale() != parameters_.lambda1;
-    if (dictionary_.only_exact() || (loaded.wide && !SecondLine<T>::wider)) return encode_third(signal, {}, 0, scratch, interrupt);
-    if (loaded.wide) return encode_second(signal, parameters_.method, 0, scratch, interrupt);
+    if (dictionary_.only_exact() || (wide && !SecondLine<T>::wider)) return encode_third(signal, {}, 0, scratch, interrupt);
+    if (wide) return encode_second(signal, parameters_.method, 0, scratch, interrupt);
     const FirstAttempt<T> attempt = first_.solve(signal, scratch.first, interrupt);
     if (attempt.certified) return attempt.code;
     return encode_second(signal, attempt.next, attempt.code.steps, scratch, interrupt);

@@ -45,12 +45,12 @@ class Encoder : public Prepared<T> {
     const Parameters& parameters() const { return parameters_; }
     const FastDictionary& fast() const { return first_.fast(); }
 
-    // Encodes one loaded signal with its single-precision correlations c.
-    Code<T> encode(const T* x, const Loaded& loaded, const float* c, Scratch& scratch, Interrupt& interrupt) const;
+    // Encodes one loaded signal with its single-precision correlations c, to where a rule is met.
+    Code<T> encode(const T* x, const Loaded& loaded, const float* c, const Goal& goal, Scratch& scratch, Interrupt& interrupt) const;
 
     // The certificate of a code of the scaled problem.
-    Certificate certificate(const T* x, const Loaded& loaded, std::span<const std::int32_t> atoms, std::span<const T> alpha) const {
-        return certify(problem(x, parameters_.lambda1 / scale() / loaded.scale), atoms, alpha);
+    Certificate certificate(const T* x, double lambda1, std::span<const std::int32_t> atoms, std::span<const T> alpha) const {
+        return certify(problem(x, lambda1), atoms, alpha);
     }
 
     // The (M_ΛΛ)⁻¹ of the scaled problem that the kernels left for the signal last encoded, with its atoms in the given order, in rows
@@ -69,6 +69,12 @@ class Encoder : public Prepared<T> {
     std::vector<std::int32_t> duplicates(double cosine) const override;
 
   private:
+    // A code at a given λ1, or at the point of another rule (rules.cpp).
+    Code<T> encode_at(const FastSignal<T>& signal, bool wide, Scratch& scratch, Interrupt& interrupt) const;
+    Code<T> encode_rule(const FastSignal<T>& signal, const Loaded& loaded, const Goal& goal, Scratch& scratch, Interrupt& interrupt) const;
+    double largest_lambda1(const FastSignal<T>& signal, bool wide) const;
+    class RuleSearch;
+
     Code<T> encode_second(const FastSignal<T>& signal, Method first, int steps, Scratch& scratch, Interrupt& interrupt) const;
     Code<T> encode_third(const FastSignal<T>& signal, const CertifiedCode<T>& start, int steps, Scratch& scratch, Interrupt& interrupt) const;
     Problem<T> problem(const T* x, double lambda1) const {

@@ -2,10 +2,15 @@
 //
 //     float:   active set ──► checked in double
 //     double:  active set in float ──► refined to double
+//
+// For a rule, the path in single precision comes first. Then λ1 is corrected in closed form on the support that it has found.
 #pragma once
+
+#include <vector>
 
 #include "dictionary/code.hpp"
 #include "dictionary/fast_dictionary.hpp"
+#include "dictionary/fulfilment.hpp"
 #include "dictionary/second_line.hpp"
 
 namespace taskdict {
@@ -37,6 +42,7 @@ class FirstLine<float> {
         explicit Scratch(const FirstLine& line) : workspace(line.fast_.gram().view()) {}
         OwnedWorkspace<float> workspace;
         Array<double> residual;
+        std::vector<double> step;
     };
 
     FirstLine(const ScaledDictionary<float>& dictionary, const SecondLine<float>&, const Parameters& parameters, bool sparse, int n_threads,
@@ -44,6 +50,8 @@ class FirstLine<float> {
 
     const FastDictionary& fast() const { return fast_; }
     FirstAttempt<float> solve(const FastSignal<float>& signal, Scratch& scratch, Interrupt& interrupt) const;
+    // For a rule; the λ1 of the signal is not used.
+    FirstAttempt<float> follow(const FastSignal<float>& signal, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const;
 
   private:
     const ScaledDictionary<float>& dictionary_;
@@ -61,6 +69,7 @@ class FirstLine<double> {
         OwnedWorkspace<float> workspace;
         Array<double> memory;  // of the buffers
         RefinementBuffers buffers;
+        std::vector<double> step, residual;
     };
 
     FirstLine(const ScaledDictionary<double>& dictionary, const SecondLine<double>& second, const Parameters& parameters, bool sparse, int n_threads,
@@ -68,6 +77,8 @@ class FirstLine<double> {
 
     const FastDictionary& fast() const { return fast_; }
     FirstAttempt<double> solve(const FastSignal<double>& signal, Scratch& scratch, Interrupt& interrupt) const;
+    // For a rule; the λ1 of the signal is not used.
+    FirstAttempt<double> follow(const FastSignal<double>& signal, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const;
 
   private:
     const ScaledDictionary<double>& dictionary_;

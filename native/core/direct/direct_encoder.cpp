@@ -81,7 +81,7 @@ class Worker {
 
     // Appends the codes of `rows` signals.
     template <template <class> class Signals>
-    void encode(const Signals<T>& signals, Index first, Index rows, Codes<T>& codes) {
+    void encode(const Signals<T>& signals, const Goals& goals, Index first, Index rows, Codes<T>& codes) {
         std::vector<Loaded> loaded;
         for (Index r = 0; r < rows; ++r) {
             Pending<T>& pending = pending_[std::size_t(r)];
@@ -90,13 +90,11 @@ class Worker {
             pending.code = {};
             pending.rounds = 0;
             weigh(first + r, pending);
-            const double lambda1 = pending.signal.lambda1 / encoder_.scale() / loaded.back().scale;
-            pending.rounded_penalty = lambda1 * loaded.back().scale * encoder_.scale() != pending.signal.lambda1;
-            pending.signal.lambda1 = lambda1;
+            aim(goals.of(first + r), loaded.back(), pending);
         }
         std::vector<Pending<T>*> open;
         for (Index r = 0; r < rows; ++r) open.push_back(&pending_[std::size_t(r)]);
-        for (Pending<T>* pending : open) pending->list.begin(std::min(first_candidates, dictionary_.atoms()), 0, positive_);
+        for (Pending<T>* pending : open) pending->list.begin(least_candidates(*pending), 0, positive_);
         std::vector<Extremes<float>> extremes(std::size_t(rows), Extremes<float>{});
         if (!dictionary_.only_exact()) correlate(fast(0), open, extremes.data());
         Index left = 0;
@@ -111,7 +109,7 @@ class Worker {
         while (left > 0) {
             open.resize(std::size_t(left));
             for (Pending<T>* pending : open) {
-                const Index most = first_candidates + 2 * Index(pending->code.atoms.size());
+                const Index most = least_candidates(*pending) + 2 * Index(pending->code.atoms.size());
                 pending->list.begin(std::min(most, dictionary_.atoms()), listed_share * float(pending->signal.lambda1), positive_);
             }
             correlate(residuals_.data(), open, nullptr);
@@ -123,7 +121,7 @@ class Worker {
                 open[std::size_t(left++)] = pending;
             }
         }
-        for (Index r = 0; r < rows; ++r) append(r, loaded[std::size_t(r)], codes);
+        for (Index r = 0; r < rows; ++r) append(goals, first, r, loaded[std::size_t(r)], codes);
     }
 
   private:
@@ -169,10 +167,35 @@ class Worker {
         return loaded;
     }
 
-    // Sets λ1 and the weights of a signal, in the units of the user.
+    // Sets the rule of a signal, in the units of the scaled problem.
+    void aim(const Goal& goal, const Loaded& loaded, Pending<T>& pending) {
+        DirectSignal<T>& signal = pending.signal;
+        const double sigma = encoder_.scale(), tau = loaded.scale, top = 1 / signal.weight_unit;
+        signal.goal = goal;
+        signal.lambda1 = 0;
+        pending.rounded_penalty = false;
+        switch (goal.rule) {
+            case Rule::penalty:
+                signal.lambda1 = goal.amount * top / sigma / tau;
+                pending.rounded_penalty = signal.lambda1 * tau * sigma != goal.amount * top;
+                break;
+            case Rule::max_error: signal.goal.amount = goal.amount / tau / tau; break;
+            case Rule::max_l1: signal.goal.amount = goal.amount * sigma / tau * signal.weight_unit; break;
+            case Rule::n_nonzero: break;
+        }
+    }
+
+    bool has_penalty(const Pending<T>& pending) const { return pending.signal.goal.rule == Rule::penalty; }
+
+    // Candidates of a signal that is encoded for the first time.
+    Index least_candidates(const Pending<T>& pending) const {
+        const double wanted = pending.signal.goal.rule == Rule::n_nonzero ? 3 * pending.signal.goal.amount : 0;
+        return Index(std::min(double(dictionary_.atoms()), double(first_candidates) + wanted));
+    }
+
+    // Sets the weights of a signal.
     void weigh(Index row, Pending<T>& pending) {
         DirectSignal<T>& signal = pending.signal;
-        signal.lambda1 = encoder_.parameters().lambda1;
         pending.unpenalised.clear();
         pending.largest_factor = 1;
         if (!variation_.weights) return;
@@ -187,7 +210,6 @@ class Worker {
         }
         signal.weights = weights;
         if (top == 0) return;  // no atom has a penalty
-        signal.lambda1 *= top;
         signal.weight_unit = 1 / top;
         pending.largest_factor = top / least;
     }
@@ -241,7 +263,7 @@ class Worker {
         for (const Entry& entry : pending.list.entries()) top = std::max(top, double(entry.size));
         const bool is_small = pending.unpenalised.empty() && top + pending.error * pending.largest_factor < signal.lambda1;
         if (signal.n_observed == 0) pending.code.status = Status::unobserved;
-        if (signal.norm == 0 || is_small) return end(pending, 0);
+        if (signal.norm == 0 || (is_small && has_penalty(pending))) return end(pending, 0);
         solve(pending);
         return false;
     }
@@ -255,7 +277,7 @@ class Worker {
         for (const Entry& entry : pending.list.entries())
             if (!active_[std::size_t(entry.atom)]) candidates_.push_back(entry.atom);
         for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
-        if (slowly || !solver_.solve(pending.signal, candidates_, pending.code, residual_.data(), interrupt_))
+        if (slowly || !has_penalty(pending) || !solver_.solve(pending.signal, candidates_, pending.code, residual_.data(), interrupt_))
             solver_.solve_slowly(pending.signal, candidates_, pending.code, residual_.data(), interrupt_);
     }
 
@@ -294,8 +316,9 @@ class Worker {
     // After the correlations with the residual: true if the code is found. Otherwise it is solved on more candidates. They need not
     // be correlated again with all atoms if the others cannot violate Lemma 1.
     bool settle(Pending<T>& pending) {
-        const double lambda1 = pending.signal.lambda1;
+        double lambda1 = pending.signal.lambda1;
         solver_.measure(pending.signal, pending.code, residual_.data());
+        pending.signal.scale = std::max(pending.signal.scale, pending.signal.lambda1);
         const double error = correlation_error(norm_of_residual());
         const double others = double(pending.list.cut()) + error * pending.largest_factor;  // the correlations of all atoms that are not listed are smaller
         double worst = violation(pending, pending.list.entries(), error);
@@ -307,6 +330,7 @@ class Worker {
         std::copy_n(residual_.data(), m_, before_.data());
         for (const bool slowly : {false, true}) {
             solve(pending, slowly);
+            lambda1 = pending.signal.lambda1;  // which a rule may have moved
             double moved = 0;
             for (Index i = 0; i < m_; ++i) moved += (residual_[i] - before_[i]) * (residual_[i] - before_[i]);
             if (others + 1.0001 * dictionary_.bounds().atom * pending.largest_factor * std::sqrt(moved) > lambda1) return false;
@@ -341,12 +365,12 @@ class Worker {
         const double left = more_than_double_roundoff * double(m_ / 4 + Index(code.atoms.size()) / 2 + 16) * (signal.norm + l1 * atom) * atom +
                             more_than_double_roundoff * dictionary_.lambda2() * l1;
         Status status = code.status;
-        double kkt = signal.scale > 0 ? worst / signal.scale : 0;
+        double kkt = std::max(code.kkt, signal.scale > 0 ? worst / signal.scale : 0);
         if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) {
             const Certificate certificate = certify_on_all(signal, code.atoms, code.alpha);
             if (!(certificate.worst() <= promised_kkt<T>)) return end_on_all(pending);
-            kkt = certificate.kkt;
-            status = Status::exact;
+            kkt = std::max(code.kkt, certificate.kkt);
+            status = std::max(status, Status::exact);
         }
         found_[std::size_t(pending.row)] = {code.atoms, code.alpha, status, kkt, code.steps, code.inverse};
         return true;
@@ -392,8 +416,18 @@ class Worker {
         return certify(made->problem, atoms, alpha);
     }
 
+    // An encoder of all atoms, for rules that are beyond the solvers of this one.
+    bool end_by_encoder(Pending<T>& pending) {
+        candidates_ = whole(pending.signal)->numbers;
+        solver_.solve_slowly(pending.signal, candidates_, pending.code, residual_.data(), interrupt_);
+        const LocalCode<T>& code = pending.code;
+        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, code.status, code.kkt, code.steps, {}};
+        return true;
+    }
+
     // The third line, from the code so far.
     bool end_on_all(Pending<T>& pending) {
+        if (!has_penalty(pending)) return end_by_encoder(pending);
         const auto made = whole(pending.signal);
         CertifiedCode<T> start;
         start.alpha = pending.code.alpha;
@@ -408,7 +442,7 @@ class Worker {
     }
 
     // Appends a code in ascending order of its atoms.
-    void append(Index r, const Loaded& loaded, Codes<T>& codes) {
+    void append(const Goals& goals, Index first, Index r, const Loaded& loaded, Codes<T>& codes) {
         const Found<T>& found = found_[std::size_t(r)];
         const double unit = loaded.scale / encoder_.scale();
         order_.resize(found.atoms.size());
@@ -440,6 +474,9 @@ class Worker {
         codes.status.append(&status, 1);
         codes.kkt.append(&kkt, 1);
         codes.steps.append(&steps, 1);
+        const Goal given = goals.of(first + r);
+        const double lambda1 = given.rule == Rule::penalty ? given.amount : signal.lambda1 * loaded.scale * encoder_.scale() * signal.weight_unit;
+        codes.lambda1.append(&lambda1, 1);
         if (!codes.keep_factors) return;
         const std::size_t k = found.atoms.size();
         const bool has_inverse = found.inverse.size() == k * k && kept.size() == k;
@@ -552,7 +589,7 @@ std::vector<std::int32_t> DirectEncoder<T>::duplicates(double cosine) const {
 }
 
 template <class T, template <class> class Signals>
-void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
+void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
             const Variation& variation) {
     const double p = double(encoder.atoms()), m = double(encoder.features());
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * (cost::per_signal + 3 * cost::per_signal_product * m * p));
@@ -560,15 +597,15 @@ void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>
     encode_blocks(blocks, codes, n_threads, interrupt, [&] {
         return [&, worker = std::make_unique<Worker<T>>(encoder, variation, size, interrupt)](Index block, Index, Codes<T>& part) {
             const Index first = block * size;
-            worker->encode(signals, first, std::min(size, signals.rows - first), part);
+            worker->encode(signals, goals, first, std::min(size, signals.rows - first), part);
         };
     });
 }
 
 #define TASKDICT_INSTANTIATE(T)                                                                                         \
     template class DirectEncoder<T>;                                                                                    \
-    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, Codes<T>&, int, Interrupt&, const Variation&); \
-    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, Codes<T>&, int, Interrupt&, const Variation&);
+    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&); \
+    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

@@ -48,7 +48,7 @@ struct Variation {
 
 // Appends the codes of all signals, as encode() of batch/encode.hpp.
 template <class T, template <class> class Signals>
-void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
+void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
             const Variation& variation = {});
 
 }  // namespace taskdict

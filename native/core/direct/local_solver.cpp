@@ -236,7 +236,7 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
 }
 
 template <class T>
-void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
+void LocalSolver<T>::solve_slowly(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
                                   Interrupt& interrupt) const {
     const Index count = Index(candidates.size()), m = dictionary_.features();
     Array<T> atoms(count * m);
@@ -245,7 +245,7 @@ void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const
         hide(signal, m, atoms.data() + l * m);
     }
     LocalCode<T> slow;
-    if (signal.weights)
+    if (signal.weights && signal.goal.rule == Rule::penalty)
         solve_weighted(signal, candidates, atoms, code, slow, interrupt);
     else
         solve_by_encoder(signal, candidates, atoms, slow, interrupt);
@@ -255,13 +255,18 @@ void LocalSolver<T>::solve_slowly(const DirectSignal<T>& signal, std::span<const
     measure(signal, code, residual);
 }
 
+// With weights, which are positive then, and without λ2, it is the problem of α'_j = w_j α_j on d_j / w_j.
 template <class T>
-void LocalSolver<T>::solve_by_encoder(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms,
-                                      LocalCode<T>& code, Interrupt& interrupt) const {
+void LocalSolver<T>::solve_by_encoder(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, Array<T>& atoms, LocalCode<T>& code,
+                                      Interrupt& interrupt) const {
     const Index m = dictionary_.features();
+    for (std::size_t l = 0; signal.weights && l < candidates.size(); ++l)
+        for (Index i = 0; i < m; ++i) atoms[Index(l) * m + i] *= T(signal.factor(candidates[l]));
     Array<T> x(m);
     Array<float> narrow(sizeof(T) == 8 ? m : 0);
-    const Parameters parameters = {signal.lambda1, dictionary_.lambda2(), positive_, Method::active_set};
+    const bool has_penalty = signal.goal.rule == Rule::penalty;
+    const Goal goal = has_penalty ? Goal{Rule::penalty, signal.lambda1} : signal.goal;
+    const Parameters parameters = {has_penalty ? signal.lambda1 : 0, dictionary_.lambda2(), positive_, Method::active_set};
     const Encoder<T> encoder(atoms.data(), Index(candidates.size()), m, parameters, false, 1, interrupt);
     const Loaded loaded = load_scaled(signal.x, 1, m, x.data(), sizeof(T) == 8 ? narrow.data() : nullptr, encoder.scales_signals());
     Array<float> c(encoder.fast().gram().view().stride);
@@ -270,14 +275,17 @@ void LocalSolver<T>::solve_by_encoder(const DirectSignal<T>& signal, std::span<c
     else
         encoder.fast().correlate(x.data(), 1, c.data());
     typename Encoder<T>::Scratch scratch(encoder);
-    const Code<T> found = encoder.encode(x.data(), loaded, c.data(), scratch, interrupt);
+    const Code<T> found = encoder.encode(x.data(), loaded, c.data(), goal, scratch, interrupt);
     const double unit = loaded.scale / encoder.scale();
     for (Index i = 0; i < found.size; ++i) {
-        code.atoms.push_back(candidates[std::size_t(found.atoms[i])]);
-        code.alpha.push_back(T(double(found.alpha[i]) * unit));
+        const std::int32_t atom = candidates[std::size_t(found.atoms[i])];
+        code.atoms.push_back(atom);
+        code.alpha.push_back(T(double(found.alpha[i]) * unit * signal.factor(atom)));
     }
     code.steps = found.steps;
     code.status = found.status;
+    code.kkt = has_penalty ? 0 : found.kkt;
+    if (!has_penalty) signal.lambda1 = found.lambda1 * loaded.scale * encoder.scale();
 }
 
 // By the third line, the only one that knows weights.

@@ -13,6 +13,7 @@
 #include <vector>
 
 #include "direct/direct_dictionary.hpp"
+#include "rule.hpp"
 #include "solve/owned_workspace.hpp"
 #include "system/interrupt.hpp"
 
@@ -30,6 +31,7 @@ struct DirectSignal {
     const float* observed = nullptr;  // 1 or 0 for each feature; x is 0 where nothing was observed. Null if all were
     const double* weights = nullptr;  // of the atoms; infinite if one is excluded. Null if all are one
     double weight_unit = 1;           // w_j = weight_unit · weights[j] is at most one
+    Goal goal;                        // of the scaled problem; λ1 above follows from it, unless it is a penalty
 
     double weight(std::int32_t atom) const { return weights ? weight_unit * weights[atom] : 1; }
     double penalty(std::int32_t atom) const { return lambda1 * weight(atom); }
@@ -48,6 +50,7 @@ struct LocalCode {
     double off = 0;                     // largest residual of Lemma 1 on Λ
     int steps = 0;
     Status status = Status::converged;
+    double kkt = 0;         // as reported with another rule than a penalty
     bool by_lines = false;  // found by the lines of an encoder
 };
 
@@ -60,8 +63,8 @@ class LocalSolver {
     // precision cannot: then nothing has changed but the steps.
     bool solve(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual, Interrupt& interrupt);
 
-    // The same by the three lines of an encoder of the candidates.
-    void solve_slowly(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
+    // The same by the three lines of an encoder of the candidates. With another rule than a penalty, sets λ1.
+    void solve_slowly(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
                       Interrupt& interrupt) const;
 
     // Sets `residual` = x − Dα, and the largest residual of Lemma 1 on Λ.
@@ -74,7 +77,7 @@ class LocalSolver {
     void restore(const LocalCode<T>& code, Index stride);
     void correlate(const Call& call, const Workspace<float>& support, const float* weights, float* out);
     void prepare(const Call& call, const Workspace<float>& support, std::int32_t atom);
-    void solve_by_encoder(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms, LocalCode<T>& code,
+    void solve_by_encoder(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, Array<T>& atoms, LocalCode<T>& code,
                           Interrupt& interrupt) const;
     void solve_weighted(const DirectSignal<T>& signal, std::span<const std::int32_t> candidates, const Array<T>& atoms, const LocalCode<T>& from,
                         LocalCode<T>& code, Interrupt& interrupt) const;

@@ -7,7 +7,9 @@
 #include "simd/row_sums.hpp"
 #include "simd/scans.hpp"
 #include "solve/active_set.hpp"
+#include "solve/bounded.hpp"
 #include "solve/homotopy.hpp"
+#include "solve/path.hpp"
 #include "solve/refine.hpp"
 
 namespace taskdict::TASKDICT_ISA {
@@ -27,7 +29,9 @@ constexpr Kernels<T> table() {
             double_residual<T>,
             double_correlations<T>,
             solve_active_set<T>,
-            solve_homotopy<T>};
+            solve_homotopy<T>,
+            follow_path<T>,
+            solve_bounded<T>};
 }
 
 }  // namespace
@@ -37,7 +41,8 @@ constexpr Kernels<T> table() {
 
 extern const InstructionSet instructions;
 const InstructionSet instructions = {
-    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), list_above, refine, check_doubtful, compensated_residual, compensated_correlations,
+    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), list_above, refine, check_doubtful, squared_error, compensated_residual,
+    compensated_correlations,
 };
 
 }  // namespace taskdict::TASKDICT_ISA

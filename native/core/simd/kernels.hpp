@@ -82,6 +82,9 @@ template <class T>
 using Solver = Solution<T> (*)(Workspace<T>&, const GramProblem<T>&, const Settings<T>&);
 
 template <class T>
+using PathFollower = PathEnd<T> (*)(Workspace<T>&, const GramProblem<T>&, const PathStop&, const Settings<T>&);
+
+template <class T>
 struct Kernels {
     Index panel_width;  // rows of products hold a multiple of this
     void (*pack_panels)(const T* atoms, Index p, Index m, T* packed);
@@ -96,6 +99,8 @@ struct Kernels {
     void (*double_correlations)(const T* atoms, Index m, const double* r, const std::int32_t* list, Index count, double* out);
     Solver<T> active_set;
     Solver<T> homotopy;
+    PathFollower<T> follow_path;
+    PathFollower<T> bounded;  // only for max_error and max_l1; ends at λ1 > 0, or is stuck
 };
 
 struct InstructionSet {
@@ -105,6 +110,7 @@ struct InstructionSet {
     Index (*list_above)(const float* row, Index count, float bound, bool positive, std::int32_t* list);
     bool (*refine)(Workspace<float>&, const RefinementProblem&, const RefinementBuffers&, double* kkt);
     double (*check_doubtful)(Workspace<float>&, const DoubtfulProblem&, double* residual);
+    double (*squared_error)(const Workspace<float>&, const float* atoms, Index m, const float* x, double* residual);
     double (*compensated_residual)(const double* x, const RowSum<double>& combination, Index m, const CompensatedVector& residual);
     void (*compensated_correlations)(const double* atoms, Index p, Index m, const CompensatedVector& residual, double* out, double* bounds);
 

@@ -33,12 +33,8 @@ inline Vector<double> load_wide(const float* from) {
     return __builtin_convertvector(*reinterpret_cast<const Half*>(from), Vector<double>);
 }
 
-// The largest violation of Lemma 1 by the single-precision solution in `w`, measured in double precision on Λ and on the doubtful
-// atoms. `residual` is scratch for m numbers, in whole vectors.
-inline double check_doubtful(Workspace<float>& w, const DoubtfulProblem& problem, double* residual) {
-    const Index m = problem.m;
-    const float *const atoms = problem.atoms, *const x = problem.x;
-    const double lambda1 = problem.lambda1, lambda2 = problem.lambda2;
+// residual = x − Dα in double precision, for the single-precision α in `w`; room for m numbers, in whole vectors.
+inline void reconstruct(const Workspace<float>& w, const float* atoms, Index m, const float* x, double* residual) {
     const Index k = w.size, whole = m / lanes<double> * lanes<double>;
     for (Index at = 0; at < whole; at += lanes<double>) {
         Vector<double> sum = load_wide(x + at);
@@ -49,6 +45,27 @@ inline double check_doubtful(Workspace<float>& w, const DoubtfulProblem& problem
         residual[at] = double(x[at]);
         for (Index i = 0; i < k; ++i) residual[at] -= double(w.alpha[i]) * double(atoms[w.atoms[i] * m + at]);
     }
+}
+
+// ‖x − Dα‖² in double precision. Sets `residual` as `reconstruct` does.
+inline double squared_error(const Workspace<float>& w, const float* atoms, Index m, const float* x, double* residual) {
+    reconstruct(w, atoms, m, x, residual);
+    const Index whole = m / lanes<double> * lanes<double>;
+    Vector<double> sums = {};
+    for (Index at = 0; at < whole; at += lanes<double>) sums += load(residual + at) * load(residual + at);
+    double sum = total<double>(sums);
+    for (Index at = whole; at < m; ++at) sum += residual[at] * residual[at];
+    return sum;
+}
+
+// The largest violation of Lemma 1 by the single-precision solution in `w`, measured in double precision on Λ and on the doubtful
+// atoms. `residual` is scratch for m numbers, in whole vectors.
+inline double check_doubtful(Workspace<float>& w, const DoubtfulProblem& problem, double* residual) {
+    const Index m = problem.m;
+    const float *const atoms = problem.atoms, *const x = problem.x;
+    const double lambda1 = problem.lambda1, lambda2 = problem.lambda2;
+    const Index k = w.size, whole = m / lanes<double> * lanes<double>;
+    reconstruct(w, atoms, m, x, residual);
     const auto correlation = [&](std::int32_t atom) {
         const float* row = atoms + atom * m;
         Vector<double> sums = {};

@@ -21,6 +21,17 @@ Solution<S> run(Method method, OwnedWorkspace<S>& workspace, const GramProblem<S
     }
 }
 
+// Calls a follower of the kernels, with a larger workspace if it needs one.
+template <class S>
+PathEnd<S> run_path(PathFollower<S> follower, OwnedWorkspace<S>& workspace, const GramProblem<S>& problem, const PathStop& stop, const Settings<S>& settings) {
+    for (;;) {
+        workspace.clear();
+        const PathEnd<S> end = follower(workspace.view, problem, stop, settings);
+        if (end.outcome != Outcome::full) return end;
+        workspace.grow(std::min(2 * workspace.view.capacity, round_up(problem.gram.atoms, capacity_step)));
+    }
+}
+
 // Settings for a precision; with `predictor`, for a solution that is refined afterwards.
 template <class S>
 Settings<S> settings_for(Method method, Index p, bool predictor) {

@@ -1,6 +1,7 @@
 // The interface of the solvers of one signal: the dictionary as they see it, their settings, and their result.
 #pragma once
 
+#include "rule.hpp"
 #include "solve/workspace.hpp"
 
 namespace taskdict {
@@ -57,6 +58,23 @@ struct Solution {
     Outcome outcome = Outcome::stuck;
     int steps = 0;
     T kkt = 0;  // largest violation of Lemma 1, relative to max(λ1, ‖c‖∞); `unmeasured_kkt` if it was not measured
+};
+
+// Where to stop on the path of a signal.
+struct PathStop {
+    Goal goal;           // not a penalty
+    double squares = 0;  // ‖x‖²
+    double lambda2 = 0;
+};
+
+// Where a path has ended; the support and its coefficients are in the workspace.
+template <class T>
+struct PathEnd {
+    Outcome outcome = Outcome::stuck;
+    int steps = 0;
+    T lambda1 = 0;
+    std::int32_t next = -1;  // with Rule::n_nonzero, the atom that would join here, or −1 at λ1 = 0
+    T kkt = -1;              // largest violation of Lemma 1, as in Solution, or −1 if it was not measured
 };
 
 // Solvers poll for interrupts while the support has at least this size.

@@ -182,4 +182,6 @@ def _side_by_side(parts: list[Encoded], offsets: list[int]) -> tuple[Encoded, li
         ahead += count
         places.append(place)
     first = parts[0]
-    return Encoded(values, indices, indptr, first.status, first.kkt, first.n_steps, first.factors[:0]), places
+    return Encoded(
+        values, indices, indptr, first.status, first.kkt, first.n_steps, first.factors[:0], first.lambda1
+    ), places

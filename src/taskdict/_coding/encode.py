@@ -11,6 +11,7 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from taskdict._coding.rules import Rule
 from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import check_dictionary, check_flag, check_penalty, check_signals
 from taskdict._native import BadSignalError, Encoded, Encoder
@@ -30,7 +31,10 @@ class Status(enum.IntEnum):
     INEXACT = 2
     """The code is not known to satisfy the optimality conditions to the tolerance: rounding its
     coefficients to the dtype costs more than that, or entries over hundreds of magnitudes leave no digits to certify
-    it. Seen only where active atoms are nearly dependent, or close to the limits of the dtype."""
+    it. Seen only where active atoms are nearly dependent, or close to the limits of the dtype. With `max_error` or
+    `max_l1`, also a code whose error or norm is not known to be as asked for."""
+    UNMET = 3
+    """No code has an error as small as `max_error`: the code is the one at lambda1 = 0, with a certificate."""
 
 
 @dataclass(frozen=True)
@@ -46,15 +50,21 @@ class Report:
         ``max(lambda1, max(abs(dictionary @ x)))``: at most 1e-10 for float64 and 1e-4 for float32 unless the status is
         ``INEXACT``.
     n_steps : array of int32
-        Passes over the dictionary ("active-set") or points where the path bends ("homotopy").
+        Passes over the dictionary ("active-set") or points where the path bends ("homotopy", and rules other than
+        `lambda1`).
+    lambda1 : array of float64
+        The weight of the ℓ1 norm that the code is optimal for: the given one, or where the rule has led to. For a zero
+        code under another rule, the least weight at which it is zero.
     """
 
     status: NDArray[np.uint8]
     kkt: NDArray[Any]
     n_steps: NDArray[np.int32]
+    lambda1: NDArray[np.float64]
 
     def __repr__(self) -> str:
-        counts = ", ".join(f"{int(np.sum(self.status == s))} {s.name.lower()}" for s in Status)
+        shown = [s for s in Status if s != Status.UNMET or (self.status == s).any()]
+        counts = ", ".join(f"{int(np.sum(self.status == s))} {s.name.lower()}" for s in shown)
         worst = f"{float(np.max(self.kkt)):.1e}" if len(self.kkt) else "none"
         return f"Report({len(self.status)} signals: {counts}; largest kkt {worst})"
 
@@ -93,7 +103,10 @@ def sparse_encode(
     X: Any,
     dictionary: ArrayLike,
     *,
-    lambda1: float,
+    lambda1: float | ArrayLike | None = ...,
+    n_nonzero: int | ArrayLike | None = ...,
+    max_error: float | ArrayLike | None = ...,
+    max_l1: float | ArrayLike | None = ...,
     lambda2: float = ...,
     positive: bool = ...,
     method: str = ...,
@@ -105,7 +118,10 @@ def sparse_encode(
     X: Any,
     dictionary: ArrayLike,
     *,
-    lambda1: float,
+    lambda1: float | ArrayLike | None = ...,
+    n_nonzero: int | ArrayLike | None = ...,
+    max_error: float | ArrayLike | None = ...,
+    max_l1: float | ArrayLike | None = ...,
     lambda2: float = ...,
     positive: bool = ...,
     method: str = ...,
@@ -116,7 +132,10 @@ def sparse_encode(
     X: Any,
     dictionary: ArrayLike,
     *,
-    lambda1: float,
+    lambda1: float | ArrayLike | None = None,
+    n_nonzero: int | ArrayLike | None = None,
+    max_error: float | ArrayLike | None = None,
+    max_l1: float | ArrayLike | None = None,
     lambda2: float = 0.0,
     positive: bool = False,
     method: str = "auto",
@@ -133,6 +152,10 @@ def sparse_encode(
     ρ = Dᵀ(x − Dα) − lambda2 α, ρ_j = lambda1 sign(α_j) where α_j ≠ 0 and abs(ρ_j) ≤ lambda1 elsewhere, up to 1e-10
     (float64) or 1e-4 (float32) of max(lambda1, ‖Dᵀx‖∞). The codes are the same bits for every number of threads.
 
+    Exactly one of four rules says which lambda1 that is. As lambda1 falls from the largest correlation, where the code
+    is zero, to 0, codes move along a path of straight segments (the path of LARS). A rule other than `lambda1` chooses
+    a point on it, exactly, and the report says its lambda1. Each rule is one number, or an array of one per signal.
+
     Parameters
     ----------
     X : array or scipy sparse array of shape (n_samples, n_features)
@@ -140,15 +163,25 @@ def sparse_encode(
         are used as they are; other real types are converted to float64, block by block.
     dictionary : array of shape (n_components, n_features)
         One atom per row, of any norm; used in the dtype of X.
-    lambda1 : float
+    lambda1 : float or array of shape (n_samples,)
         Weight of the ℓ1 norm, at least 0.
+    n_nonzero : int or array of shape (n_samples,)
+        Follow the path to the last point with at most so many nonzeros: to where one more atom would join, or to
+        lambda1 = 0. Atoms that leave on the way make room for others.
+    max_error : float or array of shape (n_samples,)
+        The code of least ‖α‖₁ with ‖x − Dα‖² ≤ max_error, which is the point of the path where they are equal. If the
+        error is larger even at lambda1 = 0, the code is that one, with the status ``UNMET``. With lambda2 > 0 it is the
+        point of its path where they are equal.
+    max_l1 : float or array of shape (n_samples,)
+        The code of least error with ‖α‖₁ ≤ max_l1: the point of the path where they are equal, or lambda1 = 0.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm, at least 0. With 0 the problem is the Lasso, whose solution may not be unique.
     positive : bool, default=False
         Whether to require non-negative codes.
     method : {"auto", "active-set", "homotopy"}, default="auto"
         "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
-        as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set".
+        as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set"
+        for `lambda1`. For the other rules the path is followed first, whatever the method.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     return_report : bool, default=False
@@ -159,7 +192,9 @@ def sparse_encode(
     codes : scipy.sparse.csr_array of shape (n_samples, n_components)
         The codes in the dtype of X, with sorted indices and no stored zeros.
     report : Report
-        Only if `return_report`: status, optimality residual and number of steps of each signal.
+        Only if `return_report`: status, optimality residual, number of steps and lambda1 of each signal. Unless the
+        status is ``INEXACT``, the error is `max_error` up to 1e-10 (float64) or 1e-4 (float32) of ‖x‖², and the norm is
+        `max_l1` up to the same share of it.
 
     Examples
     --------
@@ -170,13 +205,22 @@ def sparse_encode(
     array([[2., 0., 0.]])
     >>> report
     Report(1 signals: 1 converged, 0 exact, 0 inexact; largest kkt 0.0e+00)
+
+    At most one nonzero, and an error of at most 2:
+
+    >>> codes, report = td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), n_nonzero=1, return_report=True)
+    >>> codes.toarray(), report.lambda1
+    (array([[2., 0., 0.]]), array([1.]))
+    >>> td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), max_error=1.75).toarray().round(2)
+    array([[ 2.29, -0.29,  0.  ]])
     """
-    prepared = PreparedDictionary(dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive, method=method)
+    rule = Rule.parse({"lambda1": lambda1, "n_nonzero": n_nonzero, "max_error": max_error, "max_l1": max_l1})
+    prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive, method=method)
     encoder, encoded = prepared.encode(X, n_threads=n_threads)
     codes = _as_csr(encoded, encoder.n_components)
     if not return_report:
         return codes
-    return codes, Report(encoded.status, encoded.kkt, encoded.n_steps)
+    return codes, Report(encoded.status, encoded.kkt, encoded.n_steps, encoded.lambda1)
 
 
 def mean_objective(X: Any, dictionary: NDArray[Any], codes: sp.csr_array, *, lambda1: float, lambda2: float) -> float:
@@ -201,7 +245,8 @@ def encode_with_active_sets(
     n_threads: int | None = None,
 ) -> tuple[sp.csr_array, ActiveSets]:
     """Encode like :func:`sparse_encode` and keep the active sets for the gradient; for the learners of this package."""
-    prepared = PreparedDictionary(dictionary, lambda1=lambda1, lambda2=lambda2, positive=positive)
+    rule = Rule.parse({"lambda1": lambda1})
+    prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive)
     encoder, encoded = prepared.encode(X, n_threads=n_threads, keep_factors=True)
     return _as_csr(encoded, encoder.n_components), ActiveSets(encoder, encoded)
 
@@ -216,7 +261,9 @@ class PreparedDictionary:
     ----------
     dictionary : array of shape (n_components, n_features)
         One atom per row; it must not change.
-    lambda1, lambda2, positive, method
+    rule : Rule
+        Which point of its path is the code of a signal.
+    lambda2, positive, method
         See :func:`sparse_encode`.
     is_reused : bool
         Whether an unknown number of signals will come, in any number of calls.
@@ -226,7 +273,7 @@ class PreparedDictionary:
         self,
         dictionary: ArrayLike,
         *,
-        lambda1: float,
+        rule: Rule,
         lambda2: float = 0.0,
         positive: bool = False,
         method: str = "auto",
@@ -235,7 +282,7 @@ class PreparedDictionary:
         if not isinstance(method, str) or method not in METHODS:
             raise ValueError(f"method must be one of {', '.join(map(repr, METHODS))}, got {method!r}.")
         self.dictionary: Any = dictionary
-        self.lambda1 = check_penalty("lambda1", lambda1)
+        self.rule = rule
         self.lambda2 = check_penalty("lambda2", lambda2)
         self.positive = check_flag("positive", positive)
         self.method = method
@@ -280,13 +327,15 @@ class PreparedDictionary:
         prepared = self._encoders.get(kind)
         if prepared is not None:
             _check_width(X, prepared.n_features)
+            self.rule.check_fits(X.shape[0], prepared.n_components)
             return prepared.for_another_batch(n_threads, keep_factors)
         atoms = check_dictionary(self.dictionary, dtype)
         _check_width(X, atoms.shape[1])
+        self.rule.check_fits(X.shape[0], len(atoms))
         is_kept = len(atoms) <= MOST_KEPT_ATOMS
         encoder = Encoder(
             atoms,
-            lambda1=self.lambda1,
+            rule=self.rule,
             lambda2=self.lambda2,
             positive=self.positive,
             homotopy=self.method == "homotopy",

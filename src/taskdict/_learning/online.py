@@ -17,6 +17,7 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
+from taskdict._coding.rules import Rule
 from taskdict._common.arrays import Floats
 from taskdict._native import BadSignalError, Encoder, sum_outer, sum_outer_sparse, update_atoms
 from taskdict.constraints import UnitBall
@@ -30,12 +31,18 @@ _ARRAYS = ("dictionary", "A", "B", "last_used")  # of a OnlineState
 
 @dataclass(frozen=True)
 class DictionaryProblem:
-    """The objective: penalties, signs of the codes, the set of dictionaries."""
+    """The objective, see `Rule.objectives`: penalties, signs of the codes, the set of dictionaries."""
 
     lambda1: float
     lambda2: float
     positive_code: bool
     constraint: UnitBall
+    rule: Rule | None = None  # instead of lambda1
+
+    @property
+    def coding_rule(self) -> Rule:
+        """The rule that chooses the codes."""
+        return Rule.parse({"lambda1": self.lambda1}) if self.rule is None else self.rule
 
 
 @dataclass(frozen=True)
@@ -147,7 +154,7 @@ class OnlineLearner:
         except BadSignalError as bad:
             raise BadSignalError(bad.row if kept is None else int(kept[bad.row])) from None
         encoded = encoder.release()
-        objectives = encoder.objectives(encoded, X)
+        objectives = self.problem.coding_rule.objectives(encoded, encoder.objectives(encoded, X))
 
         fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
         A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
@@ -184,7 +191,7 @@ class OnlineLearner:
     def _encoder(self, dictionary: Floats) -> Encoder:
         return Encoder(
             dictionary,
-            lambda1=self.problem.lambda1,
+            rule=self.problem.coding_rule,
             lambda2=self.problem.lambda2,
             positive=self.problem.positive_code,
             n_threads=self.n_threads,
@@ -222,7 +229,7 @@ class OnlineLearner:
         for start in range(0, len(order), size):
             some = order[start : start + size]
             some = some[np.isfinite(X[some]).all(axis=1)]
-            some = some[_norms(X[some])[:, 0] > self.problem.lambda1]  # else no code would use the atom
+            some = some[_norms(X[some])[:, 0] > self.problem.coding_rule.least_norm]  # else no code would use the atom
             more = self._as_atoms(X[some])
             useful = more.any(axis=1)
             rows, atoms = np.concatenate([rows, some[useful]]), np.concatenate([atoms, more[useful]])

@@ -10,6 +10,7 @@ from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
 from taskdict._coding.encode import PreparedDictionary
+from taskdict._coding.rules import RULES, Rule
 from taskdict._common.deprecation import DEPRECATED, renamed
 from taskdict._common.validation import check_dictionary, check_flag, check_penalty
 from taskdict._files import storage
@@ -26,7 +27,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     """Encode signals on a fixed dictionary with the elastic net.
 
     Each signal x becomes the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², see
-    :func:`taskdict.sparse_encode`, for use in pipelines and searches.
+    :func:`taskdict.sparse_encode`, for use in pipelines and searches. One of the rules `n_nonzero`, `max_error` and
+    `max_l1` may choose the weight of the ℓ1 norm for each signal instead.
 
     Parameters
     ----------
@@ -34,7 +36,14 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         One atom per row, of any norm. There is no default: None is an error in `fit`.
     lambda1 : float or None, default=0.15
         Weight of the ℓ1 norm; the default suits signals and atoms of unit norm. None is 0.15 times the root mean square
-        norm of the signals in `fit`.
+        norm of the signals in `fit`. Not used if one of the next three is given.
+    n_nonzero : int or None, default=None
+        Largest number of nonzeros of a code, see :func:`taskdict.sparse_encode`. A rule other than None replaces
+        `lambda1`, whatever that is; two at once are an error. Set it to None again to return to `lambda1`.
+    max_error : float or None, default=None
+        Largest squared error ‖x − Dα‖² of a code, a rule as well.
+    max_l1 : float or None, default=None
+        Largest ℓ1 norm ‖α‖₁ of a code, a rule as well.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm.
     positive_code : bool, default=False
@@ -52,8 +61,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     ----------
     components_ : array of shape (n_components, n_features)
         The dictionary.
-    lambda1_ : float
-        The weight of the ℓ1 norm that is used.
+    lambda1_ : float or None
+        The weight of the ℓ1 norm that is used, None with another rule.
     n_features_in_ : int
         Number of features per signal.
     feature_names_in_ : array of str
@@ -75,6 +84,9 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         dictionary: ArrayLike | None = None,
         *,
         lambda1: float | None = 0.15,
+        n_nonzero: int | None = None,
+        max_error: float | None = None,
+        max_l1: float | None = None,
         lambda2: float = 0.0,
         positive_code: bool = False,
         method: str = "auto",
@@ -84,6 +96,9 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     ) -> None:
         self.dictionary = dictionary
         self.lambda1 = lambda1
+        self.n_nonzero = n_nonzero
+        self.max_error = max_error
+        self.max_l1 = max_l1
         self.lambda2 = lambda2
         self.positive_code = positive_code
         self.method = method
@@ -110,12 +125,14 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         X, features = read_signals(self, X, reset=True, ensure_all_finite=True)
         single = getattr(self.dictionary, "dtype", None) == np.float32
         atoms = check_dictionary(self.dictionary, np.dtype(np.float32 if single else np.float64)).copy()
-        lambda1 = self.lambda1
-        if lambda1 is None:
-            lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
+        rule = Rule.of_estimator(vars(self))
+        if rule is None:
+            lambda1 = self.lambda1
+            if lambda1 is None:
+                lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
+            rule = Rule.parse({"lambda1": lambda1}, scalar=True)
         positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
-        coding: dict[str, Any] = {"lambda1": lambda1, "lambda2": self.lambda2, "positive": positive}
-        fitted = PreparedDictionary(atoms, **coding, method=self.method, is_reused=True)
+        fitted = PreparedDictionary(atoms, rule=rule, lambda2=self.lambda2, positive=positive, method=self.method, is_reused=True)
         fitted.codes(X[:1], self.n_threads)  # checks n_threads and the signals, and prepares the dictionary
         self._fitted = fitted
         features.publish(self)
@@ -128,9 +145,10 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         return components
 
     @property
-    def lambda1_(self) -> float:
-        """The weight of the ℓ1 norm that is used."""
-        return float(self._coder().lambda1)
+    def lambda1_(self) -> float | None:
+        """The weight of the ℓ1 norm that is used, None with another rule."""
+        rule = self._coder().rule
+        return rule.amount if rule.name == "lambda1" else None
 
     def _coder(self) -> PreparedDictionary:
         check_is_fitted(self)
@@ -163,7 +181,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
 
     def _summary(self) -> str:
         n_atoms, width = self.components_.shape
-        return f"{n_atoms} atoms of {width} features, lambda1 {self.lambda1_:.3g}"
+        rule = self._coder().rule
+        return f"{n_atoms} atoms of {width} features, {rule.name} {rule.amount:.3g}"
 
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         fitted = self._coder()
@@ -173,8 +192,9 @@ class SparseCoder(CodesMixin, PersistentEstimator):
             "method": fitted.method,
             "positive": DEPRECATED,
         }
-        if self.lambda1 is not None:
-            as_fitted["lambda1"] = fitted.lambda1
+        as_fitted |= {name: fitted.rule.parameter(name) for name in RULES[1:]}
+        if self.lambda1 is not None and self.lambda1_ is not None:
+            as_fitted["lambda1"] = self.lambda1_
         return model_file(self, {"components": fitted.dictionary}, {"lambda1": self.lambda1_}, as_fitted)
 
     @classmethod
@@ -189,8 +209,12 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         check_flag("sparse_output", model.sparse_output)
         if model.lambda1 is not None:
             check_penalty("lambda1", model.lambda1)
-        lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
+        rule = Rule.of_estimator(vars(model))
+        if rule is None:
+            lambda1 = check_penalty("lambda1", document["learned"].get("lambda1", model.lambda1))
+            rule = Rule.parse({"lambda1": lambda1}, scalar=True)
+        rule.check_fits(0, len(atoms))
         coding: dict[str, Any] = {"lambda2": model.lambda2, "positive": model.positive_code, "method": model.method}
-        model._fitted = PreparedDictionary(atoms, lambda1=lambda1, **coding, is_reused=True)
+        model._fitted = PreparedDictionary(atoms, rule=rule, **coding, is_reused=True)
         Features.from_document(document, atoms.shape[1]).publish(model)
         return model

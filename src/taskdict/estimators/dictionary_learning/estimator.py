@@ -9,7 +9,8 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 from sklearn.utils.validation import check_is_fitted
 
-from taskdict._coding.encode import mean_objective, sparse_encode
+from taskdict._coding.encode import PreparedDictionary, mean_objective
+from taskdict._coding.rules import RULES
 from taskdict._common.deprecation import DEPRECATED
 from taskdict._common.exclusive import exclusive
 from taskdict._common.progress import Callback
@@ -41,13 +42,27 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     are no longer used, and duplicates, are replaced by badly coded signals. The same seed gives the same dictionary,
     bit for bit, for any number of threads.
 
+    One of the rules `n_nonzero`, `max_error` and `max_l1` may choose the weight of the ℓ1 norm of each signal instead
+    of `lambda1`, in `fit` and in `transform`. What is lowered, shown as the objective, compared with `tol` and returned
+    by `score` (with the opposite sign) is then the average of ½‖x − Dα‖² + lambda2/2 ‖α‖² for `n_nonzero` and `max_l1`,
+    and of ‖α‖₁ for `max_error`, where the error is given.
+
     Parameters
     ----------
     n_components : int or None, default=None
         Number of atoms. None is as many as features, at most 256 and at most as many as signals.
     lambda1 : float or None, default=None
         Weight of the ℓ1 norm: larger means sparser codes. It goes with the size of the signals; for signals of norm
-        one, 0.05 to 0.3 is usual. None is 0.15 times the root mean square norm of the first batch.
+        one, 0.05 to 0.3 is usual. None is 0.15 times the root mean square norm of the first batch. Not used if one of
+        the next three is given.
+    n_nonzero : int or None, default=None
+        Largest number of nonzeros of a code, see :func:`taskdict.sparse_encode`. A rule other than None replaces
+        `lambda1`, whatever that is; two at once are an error.
+    max_error : float or None, default=None
+        Largest squared error ‖x − Dα‖² of a code, a rule as well. Where it cannot be met, the code is that
+        without an ℓ1 penalty.
+    max_l1 : float or None, default=None
+        Largest ℓ1 norm ‖α‖₁ of a code, a rule as well.
     lambda2 : float, default=0.0
         Weight of the squared ℓ2 norm.
     positive_code : bool, default=False
@@ -89,8 +104,8 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     components_ : array of shape (n_components, n_features)
         The atoms, in the dtype of the first signals. An atom is zero as long as `partial_fit` has not seen enough
         different signals.
-    lambda1_ : float
-        The weight of the ℓ1 norm that was used.
+    lambda1_ : float or None
+        The weight of the ℓ1 norm that was used, None with another rule.
     objective_ : float
         Objective per signal, averaged over the last 20 batches, each on the dictionary that was learned before it.
     n_iter_ : int
@@ -124,6 +139,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         n_components: int | None = None,
         *,
         lambda1: float | None = None,
+        n_nonzero: int | None = None,
+        max_error: float | None = None,
+        max_l1: float | None = None,
         lambda2: float = 0.0,
         positive_code: bool = False,
         positive_dictionary: bool = False,
@@ -141,6 +159,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     ) -> None:
         self.n_components = n_components
         self.lambda1 = lambda1
+        self.n_nonzero = n_nonzero
+        self.max_error = max_error
+        self.max_l1 = max_l1
         self.lambda2 = lambda2
         self.positive_code = positive_code
         self.positive_dictionary = positive_dictionary
@@ -228,18 +249,16 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         float
         """
         X, problem = check_used(self, X), self._online().problem
-        return -mean_objective(X, self.components_, self._codes(X), lambda1=problem.lambda1, lambda2=problem.lambda2)
+        codes, rule = self._codes(X), problem.coding_rule
+        if rule.name == "max_error":
+            return -float(np.abs(codes.data).sum(dtype=np.float64)) / float(X.shape[0])
+        lambda1 = rule.amount if rule.name == "lambda1" else 0.0
+        return -mean_objective(X, self.components_, codes, lambda1=lambda1, lambda2=problem.lambda2)
 
     def _codes(self, X: Any) -> sp.csr_array:
         problem = self._online().problem
-        return sparse_encode(
-            X,
-            self.components_,
-            lambda1=problem.lambda1,
-            lambda2=problem.lambda2,
-            positive=problem.positive_code,
-            n_threads=self.n_threads,
-        )
+        coding: dict[str, Any] = {"lambda2": problem.lambda2, "positive": problem.positive_code}
+        return PreparedDictionary(self.components_, rule=problem.coding_rule, **coding).codes(X, self.n_threads)
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a dictionary, also after a training that was interrupted."""
@@ -256,9 +275,10 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         return self._online().state.dictionary
 
     @property
-    def lambda1_(self) -> float:
-        """The weight of the ℓ1 norm that was used."""
-        return self._online().problem.lambda1
+    def lambda1_(self) -> float | None:
+        """The weight of the ℓ1 norm that was used, None with another rule."""
+        problem = self._online().problem
+        return problem.lambda1 if problem.rule is None else None
 
     @property
     def n_iter_(self) -> int:
@@ -292,8 +312,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
 
     def _summary(self) -> str:
         n_atoms, width = self.components_.shape
+        rule = self._online().problem.coding_rule
         return (
-            f"{n_atoms} atoms of {width} features, lambda1 {self.lambda1_:.3g}, {self.n_iter_} batches, objective "
+            f"{n_atoms} atoms of {width} features, {rule.name} {rule.amount:.3g}, {self.n_iter_} batches, objective "
             f"{self.objective_:.4g}"
         )
 
@@ -308,9 +329,10 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         }
         if self.n_components is not None:
             as_fitted["n_components"] = len(self.components_)
+        as_fitted |= {name: problem.coding_rule.parameter(name) for name in RULES[1:]}
         if self.lambda1 is not None:
             as_fitted["lambda1"] = problem.lambda1
-        return model_file(self, {**arrays, **history}, {**numbers, "lambda1": self.lambda1_}, as_fitted)
+        return model_file(self, {**arrays, **history}, {**numbers, "lambda1": problem.lambda1}, as_fitted)
 
     @classmethod
     def _from_file(cls, arrays: storage.Arrays, document: dict[str, Any]) -> Self:

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy as np
 
+from taskdict._coding.rules import Rule
 from taskdict._common.arrays import Floats
 from taskdict._common.deprecation import renamed
 from taskdict._common.progress import Reporter
@@ -65,15 +66,18 @@ class DictionarySettings:
     max_iter: int | None
     tol: float
     warm_start: bool
+    rule: Rule | None  # instead of lambda1
 
     @classmethod
     def parse(cls, parameters: Mapping[str, Any]) -> DictionarySettings:
         """Return the settings of an estimator; raise for parameters that make no sense."""
-        return cls(**check_parameters(parameters, CHECKS))
+        return cls(**check_parameters(parameters, CHECKS), rule=Rule.of_estimator(parameters))
 
     def problem(self, lambda1: float) -> DictionaryProblem:
         """Return the problem to solve."""
-        return DictionaryProblem(lambda1, self.lambda2, self.positive_code, UnitBall(self.positive_dictionary))
+        return DictionaryProblem(
+            lambda1, self.lambda2, self.positive_code, UnitBall(self.positive_dictionary), self.rule
+        )
 
     def is_done(self, learner: OnlineLearner) -> bool:
         """Return whether there have been enough batches, or the objective no longer falls."""
@@ -189,6 +193,7 @@ def _start(estimator: Any, settings: DictionarySettings, batch: Floats, n_signal
     finite = batch[np.isfinite(batch).all(axis=1)]
     lambda1 = DEFAULT_LAMBDA1 * (size_of(finite) or 1.0) if settings.lambda1 is None else settings.lambda1
     problem, shape = settings.problem(lambda1), (n_atoms, n_features)
+    problem.coding_rule.check_fits(0, n_atoms)
     if estimator.dictionary_init is None:
         atoms = np.zeros(shape, batch.dtype)
     else:
@@ -240,9 +245,11 @@ def _check_born(learner: OnlineLearner) -> None:
     missing = int(state.unborn().sum())
     if missing > 0:
         n_atoms, n_features = state.dictionary.shape
+        rule = learner.problem.coding_rule
+        remedy = "lower n_components" + (f" or {rule.name}" if rule.least_norm > 0 else "")
+        least = f"lambda1={rule.amount:g}" if rule.name == "lambda1" else f"{rule.least_norm:g}"
         raise ValueError(
             f"n_components={n_atoms} atoms need as many signals that are not zero, not multiples of each other, and of "
-            f"norm above lambda1={learner.problem.lambda1:g} (else their code is zero), but of {state.n_signals} "
-            f"signals (n_features={n_features}) only {n_atoms - missing} are: lower n_components or lambda1, or check "
-            "the signals."
+            f"norm above {least} (else their code is zero), but of {state.n_signals} signals (n_features={n_features}) "
+            f"only {n_atoms - missing} are: {remedy}, or check the signals."
         )
