@@ -12,6 +12,7 @@ import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
 from taskdict._coding.rules import Rule
+from taskdict._coding.variation import Variation
 from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import check_dictionary, check_flag, check_penalty, check_signals
 from taskdict._native import BadSignalError, Encoded, Encoder
@@ -35,6 +36,8 @@ class Status(enum.IntEnum):
     `max_l1`, also a code whose error or norm is not known to be as asked for."""
     UNMET = 3
     """No code has an error as small as `max_error`: the code is the one at lambda1 = 0, with a certificate."""
+    UNOBSERVED = 4
+    """Nothing of the signal was observed. Its code is zero."""
 
 
 @dataclass(frozen=True)
@@ -63,7 +66,7 @@ class Report:
     lambda1: NDArray[np.float64]
 
     def __repr__(self) -> str:
-        shown = [s for s in Status if s != Status.UNMET or (self.status == s).any()]
+        shown = [s for s in Status if s <= Status.INEXACT or (self.status == s).any()]
         counts = ", ".join(f"{int(np.sum(self.status == s))} {s.name.lower()}" for s in shown)
         worst = f"{float(np.max(self.kkt)):.1e}" if len(self.kkt) else "none"
         return f"Report({len(self.status)} signals: {counts}; largest kkt {worst})"
@@ -109,6 +112,9 @@ def sparse_encode(
     max_l1: float | ArrayLike | None = ...,
     lambda2: float = ...,
     positive: bool = ...,
+    weights: Any = ...,
+    mask: ArrayLike | None = ...,
+    missing: str = ...,
     method: str = ...,
     n_threads: int | None = ...,
     return_report: Literal[False] = ...,
@@ -124,6 +130,9 @@ def sparse_encode(
     max_l1: float | ArrayLike | None = ...,
     lambda2: float = ...,
     positive: bool = ...,
+    weights: Any = ...,
+    mask: ArrayLike | None = ...,
+    missing: str = ...,
     method: str = ...,
     n_threads: int | None = ...,
     return_report: Literal[True],
@@ -138,6 +147,9 @@ def sparse_encode(
     max_l1: float | ArrayLike | None = None,
     lambda2: float = 0.0,
     positive: bool = False,
+    weights: Any = None,
+    mask: ArrayLike | None = None,
+    missing: str = "error",
     method: str = "auto",
     n_threads: int | None = None,
     return_report: bool = False,
@@ -178,6 +190,14 @@ def sparse_encode(
         Weight of the squared ℓ2 norm, at least 0. With 0 the problem is the Lasso, whose solution may not be unique.
     positive : bool, default=False
         Whether to require non-negative codes.
+    weights : array of shape (n_components,) or (n_samples, n_components), or CSR array, default=None
+        Weights w_j of the ℓ1 norm Σ w_j abs(α_j), at least 0, of each atom or of each signal and atom. An atom with
+        weight 0 is not penalised, an atom with infinite weight is not used. None is 1 for all.
+    mask : array of bool of shape (n_samples, n_features), default=None
+        True where a value was observed. The code of a signal is that of its observed features, on these features of the
+        atoms. A signal of which nothing was observed has the code zero, and the status ``UNOBSERVED``.
+    missing : {"error", "ignore"}, default="error"
+        With "ignore", NaN stands for a value that was not observed.
     method : {"auto", "active-set", "homotopy"}, default="auto"
         "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
         as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set"
@@ -216,7 +236,9 @@ def sparse_encode(
     """
     rule = Rule.parse({"lambda1": lambda1, "n_nonzero": n_nonzero, "max_error": max_error, "max_l1": max_l1})
     prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive, method=method)
-    encoder, encoded = prepared.encode(X, n_threads=n_threads)
+    X = check_signals(X)
+    variation = Variation.parse(X, mask, missing, weights)
+    encoder, encoded = prepared.encode(X, n_threads=n_threads, variation=variation)
     codes = _as_csr(encoded, encoder.n_components)
     if not return_report:
         return codes
@@ -292,15 +314,26 @@ class PreparedDictionary:
     def __getstate__(self) -> dict[str, Any]:
         return {**vars(self), "_encoders": {}}
 
-    def encode(self, X: Any, *, n_threads: int | None = None, keep_factors: bool = False) -> tuple[Encoder, Encoded]:
+    def encode(
+        self,
+        X: Any,
+        *,
+        n_threads: int | None = None,
+        keep_factors: bool = False,
+        variation: Variation | None = None,
+    ) -> tuple[Encoder, Encoded]:
         """Return the codes of signals, and the encoder that has found them."""
         X = check_signals(X)
+        if variation is not None:
+            self._check_variation(variation)
         dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
-        encoder = self._encoder(dtype, X, resolve_threads(n_threads), keep_factors)
+        encoder = self._encoder(dtype, X, resolve_threads(n_threads), keep_factors, variation)
         done = 0
         try:
-            for chunk in _ready_chunks(X, dtype):
-                if sp.issparse(chunk):
+            for chunk in _ready_chunks(X, dtype, in_pieces=variation is not None):
+                if variation is not None:
+                    encoder.encode_varied(chunk, *variation.rows(done, done + chunk.shape[0]))
+                elif sp.issparse(chunk):
                     indptr, indices = (
                         chunk.indptr.astype(np.int64, copy=False),
                         chunk.indices.astype(np.int32, copy=False),
@@ -321,10 +354,22 @@ class PreparedDictionary:
         encoder, encoded = self.encode(X, n_threads=n_threads)
         return _as_csr(encoded, encoder.n_components)
 
-    def _encoder(self, dtype: np.dtype[Any], X: Any, n_threads: int, keep_factors: bool) -> Encoder:
+    def _check_variation(self, variation: Variation) -> None:
+        """Raise if a rule cannot be combined with weights."""
+        if self.method == "homotopy":
+            raise ValueError("method must be 'auto' or 'active-set' with weights, mask or missing='ignore'.")
+        if self.rule.name == "lambda1" or variation.weights is None:
+            return
+        if variation.has_zero_weights or self.lambda2 > 0:
+            which = "zeros in weights" if variation.has_zero_weights else "weights and lambda2 > 0"
+            raise ValueError(f"{self.rule.name} cannot be combined with {which}: use lambda1.")
+
+    def _encoder(
+        self, dtype: np.dtype[Any], X: Any, n_threads: int, keep_factors: bool, variation: Variation | None
+    ) -> Encoder:
         """Return an encoder for signals of a dtype, with a prepared dictionary that is kept unless it is very large."""
         kind = dtype, sp.issparse(X)
-        prepared = self._encoders.get(kind)
+        prepared = self._encoders.get(kind) if variation is None else None
         if prepared is not None:
             _check_width(X, prepared.n_features)
             self.rule.check_fits(X.shape[0], prepared.n_components)
@@ -332,7 +377,9 @@ class PreparedDictionary:
         atoms = check_dictionary(self.dictionary, dtype)
         _check_width(X, atoms.shape[1])
         self.rule.check_fits(X.shape[0], len(atoms))
-        is_kept = len(atoms) <= MOST_KEPT_ATOMS
+        if variation is not None:
+            variation.check_fits(len(atoms))
+        is_kept = len(atoms) <= MOST_KEPT_ATOMS and variation is None
         encoder = Encoder(
             atoms,
             rule=self.rule,
@@ -343,6 +390,7 @@ class PreparedDictionary:
             keep_factors=keep_factors,
             n_threads=n_threads,
             n_signals=np.inf if is_kept and self._is_reused else X.shape[0],
+            varies=variation is not None,
         )
         if is_kept:
             self._encoders[kind] = encoder.for_another_batch(n_threads)
@@ -357,8 +405,8 @@ def _check_width(X: Any, n_features: int) -> None:
         )
 
 
-def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
-    """Yield X in pieces that the core can read: at once if it needs no conversion, else in blocks of bounded size."""
+def _ready_chunks(X: Any, dtype: np.dtype[Any], in_pieces: bool = False) -> Iterator[Any]:
+    """Yield X as the core can read it: at once if it needs no conversion, in blocks of bounded size else or on request."""
     if sp.issparse(X):
         ready = X.dtype == dtype and X.dtype.isnative and X.has_canonical_format
         row_bytes = 16 * max(1, X.nnz // max(1, X.shape[0]))
@@ -366,7 +414,7 @@ def _ready_chunks(X: Any, dtype: np.dtype[Any]) -> Iterator[Any]:
         whole_items = all(stride % X.itemsize == 0 for stride in X.strides)
         ready = X.dtype == dtype and X.dtype.isnative and X.flags.aligned and whole_items
         row_bytes = X.shape[1] * dtype.itemsize
-    if ready:
+    if ready and not in_pieces:
         yield X
         return
     rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
