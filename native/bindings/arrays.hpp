@@ -23,6 +23,8 @@ using Strided = Aligned<const T, nb::ndim<2>>;
 template <class T>
 using Matrix = Aligned<const T, nb::ndim<2>, nb::c_contig>;
 template <class T>
+using Cube = Aligned<const T, nb::ndim<3>, nb::c_contig>;
+template <class T>
 using Writable = Aligned<T, nb::ndim<2>, nb::c_contig>;
 template <class T>
 using List = Aligned<const T, nb::ndim<1>, nb::c_contig>;

@@ -205,6 +205,37 @@ void bind_encoder_of(nb::module_& module, const char* name) {
 }
 
 template <class T>
+void bind_encode_each(nb::module_& module) {
+    module.def(
+        "encode_each",
+        [](Cube<T> atoms, double lambda1, double lambda2, bool positive, List<std::int32_t> which, Strided<T> x, Rule rule, List<double> amounts,
+           Codes<T>& codes, int n_threads) {
+            const std::size_t k = atoms.shape(0), p = atoms.shape(1), m = atoms.shape(2), n = x.shape(0);
+            require_shape("x", x, {n, m}, "one column per feature of the dictionaries");
+            require_shape("which", which, {n}, "one dictionary per signal");
+            for (std::size_t r = 0; r < n; ++r)
+                if (which.data()[r] < 0 || std::size_t(which.data()[r]) >= k) throw nb::value_error("which is out of range.");
+            const DenseSignals<T> signals = {x.data(), Index(n), Index(x.stride(0)), Index(x.stride(1))};
+            const Parameters parameters = {lambda1, lambda2, positive, Method::active_set};
+            if (amounts.shape(0) != 1) require_shape("amounts", amounts, {n}, "one number, or one per signal");
+            const Goals goals = {rule, amounts.data(), Index(amounts.shape(0))};
+            std::optional<Index> bad_row;
+            interruptible([&](Interrupt& interrupt) {
+                try {
+                    encode_each<T>(atoms.data(), Index(k), Index(p), Index(m), parameters, view(which), signals, goals, codes, n_threads, interrupt);
+                } catch (const BadSignal& bad) {
+                    bad_row = bad.row;
+                }
+            });
+            return bad_row;
+        },
+        nb::arg("atoms"), nb::arg("lambda1"), nb::arg("lambda2"), nb::arg("positive"), nb::arg("which"), nb::arg("x"), nb::arg("rule"),
+        nb::arg("amounts"), nb::arg("codes"), nb::arg("n_threads"),
+        "Append the codes of the signals x (n, m), each on one of the dictionaries atoms (k, p, m): that of its number in which (n,).\n\n"
+        "Return None, or the row of a signal that is not finite. In that case codes is incomplete.");
+}
+
+template <class T>
 void bind_direct_encoder_of(nb::module_& module, const char* name) {
     auto bound = nb::class_<DirectEncoder<T>, Prepared<T>>(module, name, "The same without a Gram matrix, for large dictionaries.")
                      .def(
@@ -260,6 +291,8 @@ void bind_encoder(nb::module_& module) {
     bind_encoder_of<double>(module, "EncoderFloat64");
     bind_direct_encoder_of<float>(module, "DirectEncoderFloat32");
     bind_direct_encoder_of<double>(module, "DirectEncoderFloat64");
+    bind_encode_each<float>(module);
+    bind_encode_each<double>(module);
     module.def("prefers_direct", &prefers_direct, nb::arg("n"), nb::arg("m"), nb::arg("p"), nb::arg("entry_bytes"),
                "Return whether n signals of m features are encoded faster on p atoms without a Gram matrix of so many bytes per entry.");
 }

@@ -1,6 +1,8 @@
 // A dictionary as it is read without its Gram matrix: scaled, in both precisions, and packed for products.
 #pragma once
 
+#include <vector>
+
 #include "dictionary/code.hpp"
 #include "dictionary/rounding.hpp"
 #include "system/memory.hpp"
@@ -10,8 +12,9 @@ namespace taskdict {
 template <class T>
 class DirectDictionary {
   public:
-    // `atoms` is p × m, contiguous and finite, and must outlive this object: it is copied only if it has to be scaled.
-    DirectDictionary(const T* atoms, Index p, Index m, const Parameters& parameters);
+    // `atoms` is p × m, contiguous and finite, and must outlive this object: it is copied only if it has to be scaled. With `packs`, a
+    // packed copy makes products with many signals faster.
+    DirectDictionary(const T* atoms, Index p, Index m, const Parameters& parameters, bool packs = true);
 
     Index atoms() const { return p_; }
     Index features() const { return m_; }
@@ -32,7 +35,8 @@ class DirectDictionary {
     const T* data_;
     Array<T> scaled_;       // if the scale is not one
     Array<float> rounded_;  // of double precision
-    Array<float> packed_;
+    Array<float> packed_;             // or, without it:
+    std::vector<std::int32_t> all_;  // 0, 1, …, p − 1
     double scale_ = 1;
     double lambda2_ = 0;
     bool only_exact_ = false;

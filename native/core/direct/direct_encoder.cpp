@@ -24,6 +24,7 @@ constexpr int max_rounds = 100;          // products per signal, before all atom
 constexpr Index atom_piece = 512;        // atoms in a product: the result stays in the second-level cache
 constexpr Index max_block = 256;         // signals in a product, which share the reading of the dictionary
 constexpr Index tile_multiple = 12;      // whole tiles of the product
+constexpr Index packed_rows = 16;        // signals of a small dictionary that are worth a packed copy
 
 // Violations of Lemma 1 that a code may leave, relative to max(λ1, ‖c‖∞). Those of a code by the single-precision solver are smaller.
 template <class T>
@@ -58,15 +59,13 @@ struct Found {
 template <class T>
 class Worker {
   public:
-    Worker(const DirectEncoder<T>& encoder, const Variation& variation, Index capacity, Interrupt& interrupt)
-        : encoder_(encoder),
-          variation_(variation),
-          dictionary_(encoder.dictionary()),
-          m_(encoder.features()),
-          positive_(encoder.parameters().positive),
+    Worker(Index p, Index m, bool positive, const Variation& variation, Index capacity, Interrupt& interrupt)
+        : variation_(variation),
+          m_(m),
+          positive_(positive),
           interrupt_(interrupt),
-          solver_(dictionary_, positive_),
-          piece_(round_up(atom_piece, instruction_set().single_precision.panel_width)),
+          solver_(m, positive),
+          piece_(round_up(std::min(p, atom_piece), instruction_set().single_precision.panel_width)),
           x_(capacity * m_),
           observed_(variation.observed ? capacity * m_ : 0),
           loading_(variation.observed ? m_ : 0),
@@ -75,9 +74,16 @@ class Worker {
           products_(capacity * piece_),
           residual_(m_),
           before_(m_),
-          active_(std::size_t(encoder.atoms())),
+          active_(std::size_t(p)),
           pending_(std::size_t(capacity)),
           found_(std::size_t(capacity)) {}
+
+    // The dictionary of the signals to come.
+    void use(const DirectEncoder<T>& encoder) {
+        encoder_ = &encoder;
+        dictionary_ = &encoder.dictionary();
+        solver_.use(*dictionary_);
+    }
 
     // Appends the codes of `rows` signals.
     template <template <class> class Signals>
@@ -96,12 +102,12 @@ class Worker {
         for (Index r = 0; r < rows; ++r) open.push_back(&pending_[std::size_t(r)]);
         for (Pending<T>* pending : open) pending->list.begin(least_candidates(*pending), 0, positive_);
         std::vector<Extremes<float>> extremes(std::size_t(rows), Extremes<float>{});
-        if (!dictionary_.only_exact()) correlate(fast(0), open, extremes.data());
+        if (!dictionary_->only_exact()) correlate(fast(0), open, extremes.data());
         Index left = 0;
         for (Index r = 0; r < rows; ++r) {
             interrupt_.poll();
             Pending<T>& pending = pending_[std::size_t(r)];
-            const bool on_all = dictionary_.only_exact() || loaded[std::size_t(r)].wide;
+            const bool on_all = dictionary_->only_exact() || loaded[std::size_t(r)].wide;
             if (on_all ? end_on_all(pending) : start(pending, extremes[std::size_t(r)])) continue;
             store_residual(residuals_.data() + left * m_);
             open[std::size_t(left++)] = &pending;
@@ -110,7 +116,7 @@ class Worker {
             open.resize(std::size_t(left));
             for (Pending<T>* pending : open) {
                 const Index most = least_candidates(*pending) + 2 * Index(pending->code.atoms.size());
-                pending->list.begin(std::min(most, dictionary_.atoms()), listed_share * float(pending->signal.lambda1), positive_);
+                pending->list.begin(std::min(most, dictionary_->atoms()), listed_share * float(pending->signal.lambda1), positive_);
             }
             correlate(residuals_.data(), open, nullptr);
             left = 0;
@@ -130,7 +136,7 @@ class Worker {
     Loaded load(const Signals<T>& signals, Index row, Index r, DirectSignal<T>& signal) {
         T* const x = x_.data() + r * m_;
         float* const narrow = sizeof(T) == 8 ? narrow_.data() + r * m_ : nullptr;
-        const bool scales = !dictionary_.only_exact();
+        const bool scales = !dictionary_->only_exact();
         signal = {};
         signal.x = x;
         signal.fast = fast(r);
@@ -170,7 +176,7 @@ class Worker {
     // Sets the rule of a signal, in the units of the scaled problem.
     void aim(const Goal& goal, const Loaded& loaded, Pending<T>& pending) {
         DirectSignal<T>& signal = pending.signal;
-        const double sigma = encoder_.scale(), tau = loaded.scale, top = 1 / signal.weight_unit;
+        const double sigma = encoder_->scale(), tau = loaded.scale, top = 1 / signal.weight_unit;
         signal.goal = goal;
         signal.lambda1 = 0;
         pending.rounded_penalty = false;
@@ -190,7 +196,7 @@ class Worker {
     // Candidates of a signal that is encoded for the first time.
     Index least_candidates(const Pending<T>& pending) const {
         const double wanted = pending.signal.goal.rule == Rule::n_nonzero ? 3 * pending.signal.goal.amount : 0;
-        return Index(std::min(double(dictionary_.atoms()), double(first_candidates) + wanted));
+        return Index(std::min(double(dictionary_->atoms()), double(first_candidates) + wanted));
     }
 
     // Sets the weights of a signal.
@@ -199,7 +205,7 @@ class Worker {
         pending.unpenalised.clear();
         pending.largest_factor = 1;
         if (!variation_.weights) return;
-        const Index p = dictionary_.atoms();
+        const Index p = dictionary_->atoms();
         const double* const weights = variation_.weights + row * variation_.weights_row_step;
         double top = 0, least = std::numeric_limits<double>::infinity();
         for (Index j = 0; j < p; ++j) {
@@ -225,11 +231,11 @@ class Worker {
 
     // Lists the largest correlations of the rows with all atoms, and finds the extremes of each row unless these are null.
     void correlate(const float* rows, const std::vector<Pending<T>*>& open, Extremes<float>* extremes) {
-        const Index p = dictionary_.atoms();
+        const Index p = dictionary_->atoms();
         for (Index first = 0; first < p; first += piece_) {
             interrupt_.poll();
             const Index end = std::min(p, first + piece_), count = round_up(end - first, instruction_set().single_precision.panel_width);
-            dictionary_.correlate(rows, Index(open.size()), first, end, products_.data(), piece_);
+            dictionary_->correlate(rows, Index(open.size()), first, end, products_.data(), piece_);
             for (std::size_t i = 0; i < open.size(); ++i) {
                 float* const row = products_.data() + Index(i) * piece_;
                 std::fill(row + (end - first), row + count, 0.0f);  // the product leaves the rest of a panel as it was
@@ -249,7 +255,7 @@ class Worker {
 
     // Bound on the error of the correlations with a vector of this norm, which may have been rounded to single precision.
     double correlation_error(double norm) const {
-        return dictionary_.bounds().rounding(float_roundoff, norm, 0, 0) + 1.01 * float_roundoff * dictionary_.bounds().atom * norm;
+        return dictionary_->bounds().rounding(float_roundoff, norm, 0, 0) + 1.01 * float_roundoff * dictionary_->bounds().atom * norm;
     }
 
     double norm_of_residual() const { return std::sqrt(squared_norm(residual_.data(), m_)) * 1.0001; }
@@ -293,7 +299,7 @@ class Worker {
             if (!active_[std::size_t(atom)]) doubtful_.push_back(atom);
         for (const std::int32_t atom : pending.code.atoms) active_[std::size_t(atom)] = false;
         rho_.resize(doubtful_.size());
-        instruction_set().kernels<T>().double_correlations(dictionary_.data(), m_, residual_.data(), doubtful_.data(), Index(doubtful_.size()),
+        instruction_set().kernels<T>().double_correlations(dictionary_->data(), m_, residual_.data(), doubtful_.data(), Index(doubtful_.size()),
                                                            rho_.data());
         double worst = 0;
         for (std::size_t i = 0; i < rho_.size(); ++i)
@@ -308,7 +314,7 @@ class Worker {
     // The same for all atoms, measured in double precision.
     double violation_of_all(const Pending<T>& pending) {
         everything_.clear();
-        for (std::int32_t j = 0; j < std::int32_t(dictionary_.atoms()); ++j)
+        for (std::int32_t j = 0; j < std::int32_t(dictionary_->atoms()); ++j)
             if (!is_excluded(pending, j) && !pending.signal.is_unpenalised(j)) everything_.push_back({std::numeric_limits<float>::infinity(), j});
         return violation(pending, everything_, 0);
     }
@@ -333,7 +339,7 @@ class Worker {
             lambda1 = pending.signal.lambda1;  // which a rule may have moved
             double moved = 0;
             for (Index i = 0; i < m_; ++i) moved += (residual_[i] - before_[i]) * (residual_[i] - before_[i]);
-            if (others + 1.0001 * dictionary_.bounds().atom * pending.largest_factor * std::sqrt(moved) > lambda1) return false;
+            if (others + 1.0001 * dictionary_->bounds().atom * pending.largest_factor * std::sqrt(moved) > lambda1) return false;
             worst = violation_of_listed(pending);
             if (worst <= limit(pending)) return end(pending, worst);
         }
@@ -344,7 +350,7 @@ class Worker {
         std::vector<std::int32_t> atoms;
         for (const Entry& entry : pending.list.entries()) atoms.push_back(entry.atom);
         std::vector<float> rho(atoms.size()), residual(residual_.data(), residual_.data() + m_);
-        instruction_set().single_precision.correlate_some(dictionary_.fast(), m_, residual.data(), atoms.data(), Index(atoms.size()), rho.data());
+        instruction_set().single_precision.correlate_some(dictionary_->fast(), m_, residual.data(), atoms.data(), Index(atoms.size()), rho.data());
         everything_.clear();
         for (std::size_t i = 0; i < atoms.size(); ++i) everything_.push_back({float((positive_ ? rho[i] : std::fabs(rho[i])) * pending.signal.factor(atoms[i])), atoms[i]});
         return violation(pending, everything_, correlation_error(norm_of_residual()));
@@ -361,9 +367,9 @@ class Worker {
         const DirectSignal<T>& signal = pending.signal;
         double l1 = 0;
         for (const T alpha : code.alpha) l1 += std::fabs(double(alpha));
-        const double atom = dictionary_.bounds().atom, worst = std::max(code.off, worst_outside);
+        const double atom = dictionary_->bounds().atom, worst = std::max(code.off, worst_outside);
         const double left = more_than_double_roundoff * double(m_ / 4 + Index(code.atoms.size()) / 2 + 16) * (signal.norm + l1 * atom) * atom +
-                            more_than_double_roundoff * dictionary_.lambda2() * l1;
+                            more_than_double_roundoff * dictionary_->lambda2() * l1;
         Status status = code.status;
         double kkt = std::max(code.kkt, signal.scale > 0 ? worst / signal.scale : 0);
         if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) {
@@ -387,8 +393,8 @@ class Worker {
 
     std::unique_ptr<Whole> whole(const DirectSignal<T>& signal) const {
         auto made = std::make_unique<Whole>();
-        made->problem = encoder_.problem(signal.x, signal.lambda1);
-        const Index p = dictionary_.atoms();
+        made->problem = encoder_->problem(signal.x, signal.lambda1);
+        const Index p = dictionary_->atoms();
         made->places.resize(std::size_t(p));
         for (std::int32_t j = 0; j < std::int32_t(p); ++j) {
             made->places[std::size_t(j)] = std::int32_t(made->numbers.size());
@@ -401,7 +407,7 @@ class Worker {
             made->atoms = Array<T>(count * m_);
             for (Index l = 0; l < count; ++l)
                 for (Index i = 0; i < m_; ++i)
-                    made->atoms[l * m_ + i] = dictionary_.data()[made->numbers[std::size_t(l)] * m_ + i] * T(signal.observed ? signal.observed[i] : 1);
+                    made->atoms[l * m_ + i] = dictionary_->data()[made->numbers[std::size_t(l)] * m_ + i] * T(signal.observed ? signal.observed[i] : 1);
             made->problem.atoms = made->atoms.data();
         }
         made->problem.p = count;
@@ -444,7 +450,7 @@ class Worker {
     // Appends a code in ascending order of its atoms.
     void append(const Goals& goals, Index first, Index r, const Loaded& loaded, Codes<T>& codes) {
         const Found<T>& found = found_[std::size_t(r)];
-        const double unit = loaded.scale / encoder_.scale();
+        const double unit = loaded.scale / encoder_->scale();
         order_.resize(found.atoms.size());
         std::iota(order_.begin(), order_.end(), std::size_t(0));
         std::sort(order_.begin(), order_.end(), [&](std::size_t a, std::size_t b) { return found.atoms[a] < found.atoms[b]; });
@@ -475,7 +481,7 @@ class Worker {
         codes.kkt.append(&kkt, 1);
         codes.steps.append(&steps, 1);
         const Goal given = goals.of(first + r);
-        const double lambda1 = given.rule == Rule::penalty ? given.amount : signal.lambda1 * loaded.scale * encoder_.scale() * signal.weight_unit;
+        const double lambda1 = given.rule == Rule::penalty ? given.amount : signal.lambda1 * loaded.scale * encoder_->scale() * signal.weight_unit;
         codes.lambda1.append(&lambda1, 1);
         if (!codes.keep_factors) return;
         const std::size_t k = found.atoms.size();
@@ -487,9 +493,9 @@ class Worker {
             }
     }
 
-    const DirectEncoder<T>& encoder_;
+    const DirectEncoder<T>* encoder_ = nullptr;
+    const DirectDictionary<T>* dictionary_ = nullptr;
     const Variation variation_;
-    const DirectDictionary<T>& dictionary_;
     const Index m_;
     const bool positive_;
     Interrupt& interrupt_;
@@ -517,8 +523,8 @@ Index block_size(Index rows, int n_threads) {
 }  // namespace
 
 template <class T>
-DirectEncoder<T>::DirectEncoder(const T* atoms, Index p, Index m, const Parameters& parameters)
-    : parameters_(parameters), dictionary_(atoms, p, m, parameters) {}
+DirectEncoder<T>::DirectEncoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool packs)
+    : parameters_(parameters), dictionary_(atoms, p, m, parameters, packs) {}
 
 template <class T>
 void DirectEncoder<T>::gram_triangle(std::span<const std::int32_t> active, T* out) const {
@@ -595,14 +601,86 @@ void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, const Go
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * (cost::per_signal + 3 * cost::per_signal_product * m * p));
     const Index size = block_size(signals.rows, n_threads), blocks = (signals.rows + size - 1) / size;
     encode_blocks(blocks, codes, n_threads, interrupt, [&] {
-        return [&, worker = std::make_unique<Worker<T>>(encoder, variation, size, interrupt)](Index block, Index, Codes<T>& part) {
+        auto made = std::make_unique<Worker<T>>(encoder.atoms(), encoder.features(), encoder.parameters().positive, variation, size, interrupt);
+        made->use(encoder);
+        return [&, worker = std::move(made)](Index block, Index, Codes<T>& part) {
             const Index first = block * size;
             worker->encode(signals, goals, first, std::min(size, signals.rows - first), part);
         };
     });
 }
 
+// Signals are taken dictionary by dictionary, and their codes are put in order at the end.
+template <class T>
+void encode_each(const T* atoms, Index k, Index p, Index m, const Parameters& parameters, std::span<const std::int32_t> which,
+                 const DenseSignals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt) {
+    std::vector<Index> starts(std::size_t(k) + 1, 0);
+    for (const std::int32_t d : which) ++starts[std::size_t(d) + 1];
+    std::partial_sum(starts.begin(), starts.end(), starts.begin());
+    std::vector<Index> order(which.size()), next(starts.begin(), starts.end() - 1);
+    for (std::size_t r = 0; r < which.size(); ++r) order[std::size_t(next[std::size_t(which[r])]++)] = Index(r);
+    std::vector<Index> blocks;  // the dictionaries that begin a block: each has some signals, so that threads get even shares
+    for (Index d = 0, since = 0; d < k; ++d) {
+        if (blocks.empty() || starts[std::size_t(d)] - since >= max_block) {
+            blocks.push_back(d);
+            since = starts[std::size_t(d)];
+        }
+    }
+    blocks.push_back(k);
+    const double work = double(signals.rows) * (cost::direct_per_signal + double(m) * (cost::direct_per_feature + cost::direct_per_product * double(p)));
+    n_threads = worthwhile_threads(n_threads, work + cost::per_packed_entry * double(k * p * m));
+    Codes<T> sorted(codes.keep_factors);
+    encode_blocks(Index(blocks.size()) - 1, sorted, n_threads, interrupt, [&] {
+        return [&, worker = std::make_unique<Worker<T>>(p, m, parameters.positive, Variation{}, max_block, interrupt), x = std::vector<T>(),
+                amounts = std::vector<double>()](Index block, Index, Codes<T>& part) mutable {
+            for (Index d = blocks[std::size_t(block)]; d < blocks[std::size_t(block) + 1]; ++d) {
+                const Index start = starts[std::size_t(d)], end = starts[std::size_t(d) + 1];
+                if (start == end) continue;
+                interrupt.poll();
+                const DirectEncoder<T> encoder(atoms + d * p * m, p, m, parameters, end - start >= packed_rows);
+                worker->use(encoder);
+                for (Index first = start; first < end; first += max_block) {
+                    const Index rows = std::min(max_block, end - first);
+                    x.resize(std::size_t(rows * m));
+                    amounts.resize(std::size_t(rows));
+                    for (Index r = 0; r < rows; ++r) {
+                        const Index row = order[std::size_t(first + r)];
+                        for (Index i = 0; i < m; ++i) x[std::size_t(r * m + i)] = signals.data[row * signals.row_step + i * signals.column_step];
+                        amounts[std::size_t(r)] = goals.of(row).amount;
+                    }
+                    try {
+                        worker->encode(DenseSignals<T>{x.data(), rows, m, 1}, Goals{goals.rule, amounts.data(), rows}, 0, rows, part);
+                    } catch (const BadSignal& bad) {
+                        throw BadSignal{order[std::size_t(first + bad.row)]};
+                    }
+                }
+            }
+        };
+    });
+    std::vector<Index> place(which.size()), factors(which.size() + 1, 0);
+    for (std::size_t i = 0; i < order.size(); ++i) place[std::size_t(order[i])] = Index(i);
+    for (std::size_t i = 0; sorted.keep_factors && i < order.size(); ++i) {
+        const Index count = Index(sorted.indptr.data()[i + 1] - sorted.indptr.data()[i]);
+        factors[i + 1] = factors[i] + count * (count + 1) / 2;
+    }
+    for (const Index i : place) {
+        const Index start = Index(sorted.indptr.data()[i]), count = Index(sorted.indptr.data()[i + 1]) - start;
+        codes.values.append(sorted.values.data() + start, count);
+        codes.indices.append(sorted.indices.data() + start, count);
+        const std::int64_t end = codes.indices.size();
+        codes.indptr.append(&end, 1);
+        codes.status.append(sorted.status.data() + i, 1);
+        codes.kkt.append(sorted.kkt.data() + i, 1);
+        codes.steps.append(sorted.steps.data() + i, 1);
+        codes.lambda1.append(sorted.lambda1.data() + i, 1);
+        const Index from = factors[std::size_t(i)];
+        codes.factors.append(sorted.factors.data() + from, factors[std::size_t(i) + 1] - from);
+    }
+}
+
 #define TASKDICT_INSTANTIATE(T)                                                                                         \
+    template void encode_each(const T*, Index, Index, Index, const Parameters&, std::span<const std::int32_t>, const DenseSignals<T>&, const Goals&, \
+                              Codes<T>&, int, Interrupt&); \
     template class DirectEncoder<T>;                                                                                    \
     template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&); \
     template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&);

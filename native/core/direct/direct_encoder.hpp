@@ -17,7 +17,7 @@ template <class T>
 class DirectEncoder : public Prepared<T> {
   public:
     // `atoms` is p × m, contiguous and finite, and must outlive this object.
-    DirectEncoder(const T* atoms, Index p, Index m, const Parameters& parameters);
+    DirectEncoder(const T* atoms, Index p, Index m, const Parameters& parameters, bool packs = true);
 
     Index atoms() const override { return dictionary_.atoms(); }
     Index features() const override { return dictionary_.features(); }
@@ -50,5 +50,11 @@ struct Variation {
 template <class T, template <class> class Signals>
 void encode(const DirectEncoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt,
             const Variation& variation = {});
+
+// Appends the codes of dense signals, of which each has one of several dictionaries: `atoms` is (k, p, m), and signal r is encoded on
+// dictionary which[r], with 0 ≤ which[r] < k.
+template <class T>
+void encode_each(const T* atoms, Index k, Index p, Index m, const Parameters& parameters, std::span<const std::int32_t> which,
+                 const DenseSignals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt);
 
 }  // namespace taskdict

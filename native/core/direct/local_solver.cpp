@@ -38,8 +38,8 @@ struct LocalSolver<T>::Call {
 };
 
 template <class T>
-LocalSolver<T>::LocalSolver(const DirectDictionary<T>& dictionary, bool positive)
-    : dictionary_(dictionary), positive_(positive), residual_(round_up(dictionary.features(), row_multiple)), atom_(residual_.size()) {}
+LocalSolver<T>::LocalSolver(Index features, bool positive)
+    : positive_(positive), residual_(round_up(features, row_multiple)), atom_(residual_.size()) {}
 
 template <class T>
 void LocalSolver<T>::reserve(Index count) {
@@ -74,7 +74,7 @@ void LocalSolver<T>::restore(const LocalCode<T>& code, Index stride) {
 template <class T>
 void LocalSolver<T>::correlate(const Call& call, const Workspace<float>& support, const float* weights, float* out) {
     const Kernels<float>& kernels = instruction_set().single_precision;
-    const Index k = support.size, m = dictionary_.features(), count = Index(call.candidates.size()), width = kernels.slice_width;
+    const Index k = support.size, m = dictionary_->features(), count = Index(call.candidates.size()), width = kernels.slice_width;
     list_.resize(std::size_t(k));
     numbers_.resize(std::size_t(k));
     for (Index i = 0; i < k; ++i) {
@@ -82,12 +82,12 @@ void LocalSolver<T>::correlate(const Call& call, const Workspace<float>& support
         numbers_[std::size_t(i)] = -weights[i] * factors_[std::size_t(support.atoms[i])];
     }
     for (Index at = 0; at < m; at += width)
-        kernels.add_slices({dictionary_.fast() + at, m, list_.data(), numbers_.data(), k}, std::min(width, m - at), 1.0f, call.signal.fast + at,
+        kernels.add_slices({dictionary_->fast() + at, m, list_.data(), numbers_.data(), k}, std::min(width, m - at), 1.0f, call.signal.fast + at,
                            residual_.data() + at);
     hide(call.signal, m, residual_.data());
-    kernels.correlate_some(dictionary_.fast(), m, residual_.data(), call.candidates.data(), count, out);
+    kernels.correlate_some(dictionary_->fast(), m, residual_.data(), call.candidates.data(), count, out);
     std::fill(out + count, out + call.stride, 0.0f);
-    const float lambda1 = float(call.signal.lambda1), lambda2 = float(dictionary_.lambda2());
+    const float lambda1 = float(call.signal.lambda1), lambda2 = float(dictionary_->lambda2());
     if (call.signal.weights)
         for (Index l = 0; l < count; ++l) out[l] *= factors_[std::size_t(l)];
     for (Index i = 0; i < k; ++i) {
@@ -105,25 +105,25 @@ void LocalSolver<T>::correlate(const Call& call, const Workspace<float>& support
 // Sets the products of a candidate with itself and with Λ.
 template <class T>
 void LocalSolver<T>::prepare(const Call& call, const Workspace<float>& support, std::int32_t atom) {
-    const Index k = support.size, m = dictionary_.features();
+    const Index k = support.size, m = dictionary_->features();
     list_.resize(std::size_t(k) + 1);
     numbers_.resize(std::size_t(k) + 1);
     for (Index i = 0; i < k; ++i) list_[std::size_t(i)] = call.candidates[std::size_t(support.atoms[i])];
     list_.back() = call.candidates[std::size_t(atom)];
-    const float* row = dictionary_.fast() + list_.back() * m;
+    const float* row = dictionary_->fast() + list_.back() * m;
     if (call.signal.observed) {
         std::copy_n(row, m, atom_.data());
         hide(call.signal, m, atom_.data());
         row = atom_.data();
     }
     const float factor = factors_[std::size_t(atom)];
-    instruction_set().single_precision.correlate_some(dictionary_.fast(), m, row, list_.data(), k + 1, numbers_.data());
+    instruction_set().single_precision.correlate_some(dictionary_->fast(), m, row, list_.data(), k + 1, numbers_.data());
     for (Index i = 0; i < k; ++i) {
         const float product = numbers_[std::size_t(i)] * factor * factors_[std::size_t(support.atoms[i])];
         gram_[atom * call.stride + support.atoms[i]] = product;
         gram_[support.atoms[i] * call.stride + atom] = product;
     }
-    gram_[atom * call.stride + atom] = (numbers_.back() + float(dictionary_.lambda2())) * factor * factor;
+    gram_[atom * call.stride + atom] = (numbers_.back() + float(dictionary_->lambda2())) * factor * factor;
 }
 
 // Sets `residual` = x − Dα, and off = Dᵀ(x − Dα) − λ2 α − λ1 s on Λ; returns the largest magnitude of it.
@@ -131,14 +131,14 @@ template <class T>
 double LocalSolver<T>::residual_on(const DirectSignal<T>& signal, const LocalCode<T>& code, std::span<const double> alpha, double* residual,
                                    std::vector<double>& off) const {
     const Kernels<T>& kernels = instruction_set().kernels<T>();
-    const Index k = Index(code.atoms.size()), m = dictionary_.features();
+    const Index k = Index(code.atoms.size()), m = dictionary_->features();
     off.resize(code.atoms.size());
-    kernels.double_residual(dictionary_.data(), m, signal.x, code.atoms.data(), alpha.data(), k, residual);
+    kernels.double_residual(dictionary_->data(), m, signal.x, code.atoms.data(), alpha.data(), k, residual);
     hide(signal, m, residual);
-    kernels.double_correlations(dictionary_.data(), m, residual, code.atoms.data(), k, off.data());
+    kernels.double_correlations(dictionary_->data(), m, residual, code.atoms.data(), k, off.data());
     double largest = 0;
     for (std::size_t i = 0; i < off.size(); ++i) {
-        off[i] -= dictionary_.lambda2() * alpha[i] + std::copysign(signal.penalty(code.atoms[i]), double(code.sign[i]));
+        off[i] -= dictionary_->lambda2() * alpha[i] + std::copysign(signal.penalty(code.atoms[i]), double(code.sign[i]));
         largest = std::max(largest, std::fabs(off[i]));
     }
     return largest;
@@ -204,7 +204,7 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
     };
     settings.free = signal.weights ? free_.data() : nullptr;
     settings.context = &call;
-    const Gram<float> gram = {gram_.data(), count, stride, dictionary_.lambda2() == 0 ? std::min(count, signal.n_observed) : count};
+    const Gram<float> gram = {gram_.data(), count, stride, dictionary_->lambda2() == 0 ? std::min(count, signal.n_observed) : count};
     const GramProblem<float> problem = {gram, nullptr, 0, float(signal.scale), float(signal.lambda1), positive_};
     const Solution<float> solution = run(Method::active_set, *workspace_, problem, settings);
     code.steps += solution.steps;
@@ -238,10 +238,10 @@ bool LocalSolver<T>::solve(const DirectSignal<T>& signal, std::span<const std::i
 template <class T>
 void LocalSolver<T>::solve_slowly(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, LocalCode<T>& code, double* residual,
                                   Interrupt& interrupt) const {
-    const Index count = Index(candidates.size()), m = dictionary_.features();
+    const Index count = Index(candidates.size()), m = dictionary_->features();
     Array<T> atoms(count * m);
     for (Index l = 0; l < count; ++l) {
-        std::copy_n(dictionary_.data() + candidates[std::size_t(l)] * m, m, atoms.data() + l * m);
+        std::copy_n(dictionary_->data() + candidates[std::size_t(l)] * m, m, atoms.data() + l * m);
         hide(signal, m, atoms.data() + l * m);
     }
     LocalCode<T> slow;
@@ -259,14 +259,14 @@ void LocalSolver<T>::solve_slowly(DirectSignal<T>& signal, std::span<const std::
 template <class T>
 void LocalSolver<T>::solve_by_encoder(DirectSignal<T>& signal, std::span<const std::int32_t> candidates, Array<T>& atoms, LocalCode<T>& code,
                                       Interrupt& interrupt) const {
-    const Index m = dictionary_.features();
+    const Index m = dictionary_->features();
     for (std::size_t l = 0; signal.weights && l < candidates.size(); ++l)
         for (Index i = 0; i < m; ++i) atoms[Index(l) * m + i] *= T(signal.factor(candidates[l]));
     Array<T> x(m);
     Array<float> narrow(sizeof(T) == 8 ? m : 0);
     const bool has_penalty = signal.goal.rule == Rule::penalty;
     const Goal goal = has_penalty ? Goal{Rule::penalty, signal.lambda1} : signal.goal;
-    const Parameters parameters = {has_penalty ? signal.lambda1 : 0, dictionary_.lambda2(), positive_, Method::active_set};
+    const Parameters parameters = {has_penalty ? signal.lambda1 : 0, dictionary_->lambda2(), positive_, Method::active_set};
     const Encoder<T> encoder(atoms.data(), Index(candidates.size()), m, parameters, false, 1, interrupt);
     const Loaded loaded = load_scaled(signal.x, 1, m, x.data(), sizeof(T) == 8 ? narrow.data() : nullptr, encoder.scales_signals());
     Array<float> c(encoder.fast().gram().view().stride);
@@ -294,8 +294,8 @@ void LocalSolver<T>::solve_weighted(const DirectSignal<T>& signal, std::span<con
                                     const LocalCode<T>& from, LocalCode<T>& code, Interrupt& interrupt) const {
     std::vector<double> weights;
     for (const std::int32_t atom : candidates) weights.push_back(signal.weight(atom));
-    const Problem<T> problem = {atoms.data(),          Index(candidates.size()), dictionary_.features(), signal.x, signal.lambda1,
-                                dictionary_.lambda2(), positive_,                weights.data()};
+    const Problem<T> problem = {atoms.data(),          Index(candidates.size()), dictionary_->features(), signal.x, signal.lambda1,
+                                dictionary_->lambda2(), positive_,                weights.data()};
     CertifiedCode<T> start;
     for (std::size_t i = 0; i < from.atoms.size(); ++i) {  // the first candidates
         start.atoms.push_back(std::int32_t(i));

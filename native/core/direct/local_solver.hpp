@@ -57,7 +57,10 @@ struct LocalCode {
 template <class T>
 class LocalSolver {
   public:
-    LocalSolver(const DirectDictionary<T>& dictionary, bool positive);
+    LocalSolver(Index features, bool positive);
+
+    // The dictionary of the signals to come, with so many features.
+    void use(const DirectDictionary<T>& dictionary) { dictionary_ = &dictionary; }
 
     // Solves on the candidates, which begin with the atoms of `code`, starting from that code. Sets `residual` = x − Dα. False if single
     // precision cannot: then nothing has changed but the steps.
@@ -85,7 +88,7 @@ class LocalSolver {
     double residual_on(const DirectSignal<T>& signal, const LocalCode<T>& code, std::span<const double> alpha, double* residual,
                        std::vector<double>& off) const;
 
-    const DirectDictionary<T>& dictionary_;
+    const DirectDictionary<T>* dictionary_ = nullptr;
     const bool positive_;
     Index capacity_ = 0;
     std::unique_ptr<OwnedWorkspace<float>> workspace_;
