@@ -233,6 +233,29 @@ class Encoder:
         return in_dictionary, both[n:]
 
 
+def encode_each(
+    dictionaries: Floats,
+    which: NDArray[np.int32],
+    X: Floats,
+    *,
+    rule: Goals,
+    lambda2: float,
+    positive: bool,
+    n_threads: int,
+) -> Encoded:
+    """Return the codes of signals, each on the dictionary of its number in ``which``."""
+    codes: Any = _CODES[dictionaries.dtype](False)
+    amounts = rule.amounts
+    positive_amounts = amounts[amounts > 0]
+    is_penalty = rule.kind == _core.Rule.penalty and len(positive_amounts) > 0
+    least = float(positive_amounts.min()) if is_penalty else 0.0
+    row = _core.encode_each(
+        aligned(dictionaries), least, lambda2, positive, which, aligned(X), rule.kind, amounts, codes, n_threads
+    )
+    _check_row(row)
+    return Encoded(*codes.release())
+
+
 def sum_outer(
     encoded: Encoded, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
 ) -> None:

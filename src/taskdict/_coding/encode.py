@@ -14,8 +14,15 @@ from numpy.typing import ArrayLike, NDArray
 from taskdict._coding.rules import Rule
 from taskdict._coding.variation import Variation
 from taskdict._common.threads import resolve_threads
-from taskdict._common.validation import check_dictionary, check_flag, check_penalty, check_signals
-from taskdict._native import BadSignalError, Encoded, Encoder
+from taskdict._common.validation import (
+    check_dictionaries,
+    check_dictionary,
+    check_flag,
+    check_penalty,
+    check_signals,
+    refuse_masked,
+)
+from taskdict._native import BadSignalError, Encoded, Encoder, encode_each
 
 METHODS = ("auto", "active-set", "homotopy")
 MOST_KEPT_ATOMS = 4096  # of a prepared dictionary that is kept: its Gram matrices take up to 200 MB
@@ -115,6 +122,7 @@ def sparse_encode(
     weights: Any = ...,
     mask: ArrayLike | None = ...,
     missing: str = ...,
+    which: ArrayLike | None = ...,
     method: str = ...,
     n_threads: int | None = ...,
     return_report: Literal[False] = ...,
@@ -133,6 +141,7 @@ def sparse_encode(
     weights: Any = ...,
     mask: ArrayLike | None = ...,
     missing: str = ...,
+    which: ArrayLike | None = ...,
     method: str = ...,
     n_threads: int | None = ...,
     return_report: Literal[True],
@@ -150,6 +159,7 @@ def sparse_encode(
     weights: Any = None,
     mask: ArrayLike | None = None,
     missing: str = "error",
+    which: ArrayLike | None = None,
     method: str = "auto",
     n_threads: int | None = None,
     return_report: bool = False,
@@ -173,8 +183,8 @@ def sparse_encode(
     X : array or scipy sparse array of shape (n_samples, n_features)
         Signals. Dense in any memory layout, memory-mapped or read-only, or sparse in CSR format. float32 and float64
         are used as they are; other real types are converted to float64, block by block.
-    dictionary : array of shape (n_components, n_features)
-        One atom per row, of any norm; used in the dtype of X.
+    dictionary : array of shape (n_components, n_features) or (n_dictionaries, n_components, n_features)
+        One atom per row, of any norm; used in the dtype of X. Several dictionaries of one size go with `which`.
     lambda1 : float or array of shape (n_samples,)
         Weight of the ℓ1 norm, at least 0.
     n_nonzero : int or array of shape (n_samples,)
@@ -198,6 +208,8 @@ def sparse_encode(
         atoms. A signal of which nothing was observed has the code zero, and the status ``UNOBSERVED``.
     missing : {"error", "ignore"}, default="error"
         With "ignore", NaN stands for a value that was not observed.
+    which : array of int of shape (n_samples,), default=None
+        With several dictionaries, the number of the one that each signal is encoded on.
     method : {"auto", "active-set", "homotopy"}, default="auto"
         "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
         as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set"
@@ -238,8 +250,14 @@ def sparse_encode(
     prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive, method=method)
     X = check_signals(X)
     variation = Variation.parse(X, mask, missing, weights)
-    encoder, encoded = prepared.encode(X, n_threads=n_threads, variation=variation)
-    codes = _as_csr(encoded, encoder.n_components)
+    if which is not None or np.ndim(dictionary) == 3:
+        if variation is not None:
+            raise ValueError("weights, mask and missing='ignore' need one dictionary: they cannot go with `which`.")
+        encoded, n_components = prepared.encode_each(X, which, n_threads=n_threads)
+    else:
+        encoder, encoded = prepared.encode(X, n_threads=n_threads, variation=variation)
+        n_components = encoder.n_components
+    codes = _as_csr(encoded, n_components)
     if not return_report:
         return codes
     return codes, Report(encoded.status, encoded.kkt, encoded.n_steps, encoded.lambda1)
@@ -343,11 +361,38 @@ class PreparedDictionary:
                     encoder.encode(chunk)
                 done += chunk.shape[0]
         except BadSignalError as bad:
-            raise ValueError(
-                f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values "
-                "first."
-            ) from None
+            raise _not_finite(done + bad.row) from None
         return encoder, encoder.release()
+
+    def encode_each(self, X: Any, which: Any, *, n_threads: int | None = None) -> tuple[Encoded, int]:
+        """Return the codes of signals, each on one of several dictionaries, and the number of atoms of each."""
+        dictionaries = np.asarray(self.dictionary)
+        if dictionaries.ndim != 3 or dictionaries.size == 0 or which is None:
+            raise ValueError(
+                "dictionary must have shape (n_dictionaries, n_components, n_features) with `which`, and `which` must "
+                f"name the dictionary of each signal, got shape {dictionaries.shape} and which={which!r}."
+            )
+        if sp.issparse(X):
+            raise TypeError("X must be dense with several dictionaries: call X.toarray() first.")
+        if self.method == "homotopy":
+            raise ValueError("method must be 'auto' or 'active-set' with several dictionaries.")
+        dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+        dictionaries = check_dictionaries(dictionaries, dtype)
+        _check_width(X, dictionaries.shape[2])
+        self.rule.check_fits(X.shape[0], dictionaries.shape[1])
+        try:
+            encoded = encode_each(
+                dictionaries,
+                _check_which(which, X.shape[0], len(dictionaries)),
+                np.ascontiguousarray(X, dtype=dtype),
+                rule=self.rule,
+                lambda2=self.lambda2,
+                positive=self.positive,
+                n_threads=resolve_threads(n_threads),
+            )
+        except BadSignalError as bad:
+            raise _not_finite(bad.row) from None
+        return encoded, dictionaries.shape[1]
 
     def codes(self, X: Any, n_threads: int | None = None) -> sp.csr_array:
         """Return the codes of signals as a sparse array."""
@@ -395,6 +440,29 @@ class PreparedDictionary:
         if is_kept:
             self._encoders[kind] = encoder.for_another_batch(n_threads)
         return encoder
+
+
+def _not_finite(row: int) -> ValueError:
+    return ValueError(
+        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first, or let NaN stand "
+        "for missing values with missing='ignore'."
+    )
+
+
+def _check_which(which: Any, n_samples: int, n_dictionaries: int) -> NDArray[np.int32]:
+    refuse_masked("which", which)
+    numbers = np.asarray(which)
+    if numbers.dtype.kind not in "iu":
+        raise TypeError(f"which must hold integers, the numbers of dictionaries, got dtype {numbers.dtype}.")
+    if numbers.shape != (n_samples,):
+        raise ValueError(f"which must have one number per signal, shape ({n_samples},), got {numbers.shape}.")
+    outside = (numbers < 0) | (numbers >= n_dictionaries)
+    if outside.any():
+        raise ValueError(
+            f"which must be from 0 to {n_dictionaries - 1}, as there are {n_dictionaries} dictionaries, got "
+            f"{numbers[outside][0]}."
+        )
+    return np.ascontiguousarray(numbers, np.int32)
 
 
 def _check_width(X: Any, n_features: int) -> None:

@@ -60,7 +60,17 @@ def check_dictionary(dictionary: ArrayLike, dtype: np.dtype[Any], name: str = "d
     if sp.issparse(dictionary):
         raise TypeError(f"{name} must be dense, got a sparse array: call {name}.toarray() first.")
     refuse_masked(name, dictionary)
-    atoms = _check_real_matrix(np.asarray(dictionary), name)
+    return _check_atoms(_check_real_matrix(np.asarray(dictionary), name), dtype, name)
+
+
+def check_dictionaries(dictionaries: NDArray[Any], dtype: np.dtype[Any], name: str = "dictionary") -> NDArray[Any]:
+    """Return several dictionaries, one per entry of the first axis, as `check_dictionary` returns one."""
+    n, p, m = dictionaries.shape
+    atoms = _check_atoms(_check_real_matrix(dictionaries.reshape(n * p, m), name), dtype, name)
+    return atoms.reshape(n, p, m)
+
+
+def _check_atoms(atoms: Any, dtype: np.dtype[Any], name: str) -> NDArray[Any]:
     if atoms.size == 0:
         raise ValueError(f"{name} must have at least one atom and one feature, got shape {atoms.shape}.")
     with np.errstate(over="ignore"):
