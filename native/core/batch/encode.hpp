@@ -29,7 +29,8 @@ struct BadSignal {
     Index row;
 };
 
-// Appends the codes of all signals, each at the point of its path that `goals` chooses. Their bits do not depend on the number of threads. Throws BadSignal or Interrupted.
+// Appends the codes of all signals, each at the point of its path that `goals` chooses. Their bits do not depend on the number of threads. Throws
+// BadSignal or Interrupted.
 template <class T, template <class> class Signals>
 void encode(const Encoder<T>& encoder, const Signals<T>& signals, const Goals& goals, Codes<T>& codes, int n_threads, Interrupt& interrupt);
 
