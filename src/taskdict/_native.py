@@ -21,6 +21,12 @@ _ENCODERS: dict[np.dtype[Any], type[_core.EncoderFloat32] | type[_core.EncoderFl
     np.dtype(np.float32): _core.EncoderFloat32,
     np.dtype(np.float64): _core.EncoderFloat64,
 }
+_RULES = {
+    "lambda1": _core.Rule.penalty,
+    "n_nonzero": _core.Rule.n_nonzero,
+    "max_error": _core.Rule.max_error,
+    "max_l1": _core.Rule.max_l1,
+}
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
@@ -59,8 +65,8 @@ class Goals(Protocol):
     """Which point of the path of each signal is its code: a rule, and its amount for all signals or for each."""
 
     @property
-    def kind(self) -> _core.Rule:
-        """The rule."""
+    def name(self) -> str:
+        """The rule: "lambda1", "n_nonzero", "max_error" or "max_l1"."""
 
     @property
     def amounts(self) -> NDArray[np.float64]:
@@ -71,7 +77,7 @@ class _Penalty(NamedTuple):
     """The rule of one λ1 for all signals."""
 
     amounts: NDArray[np.float64]
-    kind: _core.Rule = _core.Rule.penalty
+    name: str = "lambda1"
 
 
 class Encoder:
@@ -95,7 +101,7 @@ class Encoder:
         self._goals: Goals = _Penalty(np.array([lambda1], np.float64)) if rule is None else rule
         amounts = self._goals.amounts
         positive_amounts = amounts[amounts > 0]
-        is_penalty = self._goals.kind == _core.Rule.penalty and len(positive_amounts) > 0
+        is_penalty = self._goals.name == "lambda1" and len(positive_amounts) > 0
         self._n_encoded = 0
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
@@ -137,7 +143,7 @@ class Encoder:
         if len(amounts) > 1:
             amounts = amounts[self._n_encoded : self._n_encoded + n_signals]
         self._n_encoded += n_signals
-        return self._goals.kind, aligned(np.ascontiguousarray(amounts))
+        return _RULES[self._goals.name], aligned(np.ascontiguousarray(amounts))
 
     def release(self) -> Encoded:
         """Hand over the codes so far; nothing is copied."""
