@@ -8,7 +8,8 @@ namespace {
 // Lemma 1 in long double, without the code of the core.
 template <class T>
 long double violation(const Encoded<T>& encoded, const Codes<T>& codes, Index r) {
-    const auto& [lambda1, lambda2, positive, method] = encoded.c.parameters;
+    const auto& [unused, lambda2, positive, method] = encoded.c.parameters;
+    const double lambda1 = codes.lambda1.data()[r];
     const SparsityPattern pattern = codes.pattern(encoded.c.p);
     const Index m = encoded.c.m;
     std::vector<long double> residual(encoded.signal(r), encoded.signal(r) + m), code(std::size_t(encoded.c.p), 0.0L);
@@ -42,10 +43,53 @@ bool optimal(const Encoded<T>& encoded, const Codes<T>& codes) {
     return true;
 }
 
+// Whether a code is where a rule wants it, in long double.
+template <class T>
+bool fulfils(const Encoded<T>& encoded, const Codes<T>& codes, Index r, const Goal& goal) {
+    const SparsityPattern pattern = codes.pattern(encoded.c.p);
+    const Index m = encoded.c.m, k = pattern.count(r);
+    std::vector<long double> residual(encoded.signal(r), encoded.signal(r) + m);
+    long double l1 = 0, squares = 0, error = 0;
+    for (Index i = 0; i < k; ++i) {
+        const long double value = codes.values.data()[pattern.start(r) + i];
+        l1 += std::fabs(value);
+        for (Index f = 0; f < m; ++f) residual[std::size_t(f)] -= value * (long double)(encoded.atom(pattern.support(r)[i])[f]);
+    }
+    for (Index f = 0; f < m; ++f) {
+        squares += (long double)(encoded.signal(r)[f]) * (long double)(encoded.signal(r)[f]);
+        error += residual[std::size_t(f)] * residual[std::size_t(f)];
+    }
+    const long double promise = promised_kkt<T>;
+    const bool at_end = codes.lambda1.data()[r] <= 1e-12;
+    if (goal.rule == Rule::n_nonzero) return k <= Index(goal.amount);
+    if (goal.rule == Rule::max_l1) return l1 <= goal.amount * (1 + promise) && (at_end || l1 >= goal.amount * (1 - promise));
+    if (codes.status.data()[r] == std::uint8_t(Status::unmet)) return codes.lambda1.data()[r] == 0 && error > goal.amount;
+    return std::fabs(error - goal.amount) <= promise * squares || (k == 0 && error <= goal.amount);
+}
+
+template <class T>
+void test_rules(const Encoded<T>& encoded) {
+    const Case& c = encoded.c;
+    Interrupt interrupt(nullptr);
+    for (const Goal goal : {Goal{Rule::n_nonzero, double(std::min<Index>(3, c.p))}, Goal{Rule::max_error, 0.3 * double(c.m)},
+                            Goal{Rule::max_error, 0}, Goal{Rule::max_l1, 0.7}, Goal{Rule::max_l1, 1e6}}) {
+        const std::vector<double> amounts(std::size_t(c.n), goal.amount);
+        Codes<T> codes(true), same(false);
+        const DenseSignals<T> signals = {encoded.signals.data(), c.n, c.m, 1};
+        encode(encoded.encoder, signals, {goal.rule, amounts.data(), 1}, codes, 3, interrupt);
+        encode(encoded.encoder, signals, {goal.rule, amounts.data(), c.n}, same, 1, interrupt);
+        bool met = optimal(encoded, codes) && codes.values.size() == same.values.size();
+        for (Index r = 0; r < c.n; ++r) met = met && fulfils(encoded, codes, r, goal);
+        for (Index i = 0; met && i < codes.values.size(); ++i) met = codes.values.data()[i] == same.values.data()[i];
+        check(met, c.name, goal.rule == Rule::n_nonzero ? "n_nonzero" : goal.rule == Rule::max_error ? "max_error" : "max_l1");
+    }
+}
+
 template <class T>
 void test_case(const Case& c) {
     Encoded<T> encoded(c);
     check(optimal(encoded, encoded.codes), c.name, type_name<T>);
+    test_rules(encoded);
 
     // The certificate of the core against Lemma 1, for a code that is wrong.
     if (encoded.codes.values.size() > 0) {

@@ -25,6 +25,12 @@ _DIRECT_ENCODERS: dict[np.dtype[Any], type[_core.DirectEncoderFloat32] | type[_c
     np.dtype(np.float32): _core.DirectEncoderFloat32,
     np.dtype(np.float64): _core.DirectEncoderFloat64,
 }
+_RULES = {
+    "lambda1": _core.Rule.penalty,
+    "n_nonzero": _core.Rule.n_nonzero,
+    "max_error": _core.Rule.max_error,
+    "max_l1": _core.Rule.max_l1,
+}
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
@@ -63,8 +69,8 @@ class Goals(Protocol):
     """Which point of the path of each signal is its code: a rule, and its amount for all signals or for each."""
 
     @property
-    def kind(self) -> _core.Rule:
-        """The rule."""
+    def name(self) -> str:
+        """The rule: "lambda1", "n_nonzero", "max_error" or "max_l1"."""
 
     @property
     def amounts(self) -> NDArray[np.float64]:
@@ -75,7 +81,7 @@ class _Penalty(NamedTuple):
     """The rule of one λ1 for all signals."""
 
     amounts: NDArray[np.float64]
-    kind: _core.Rule = _core.Rule.penalty
+    name: str = "lambda1"
 
 
 def needs_no_gram(n_signals: float, dictionary: Floats) -> bool:
@@ -112,7 +118,7 @@ class Encoder:
         self._goals: Goals = _Penalty(np.array([lambda1], np.float64)) if rule is None else rule
         amounts = self._goals.amounts
         positive_amounts = amounts[amounts > 0]
-        is_penalty = self._goals.kind == _core.Rule.penalty and len(positive_amounts) > 0
+        is_penalty = self._goals.name == "lambda1" and len(positive_amounts) > 0
         self._n_encoded = 0
         self.dtype = dictionary.dtype
         self.n_components, self.n_features = dictionary.shape
@@ -186,7 +192,7 @@ class Encoder:
         if len(amounts) > 1:
             amounts = amounts[self._n_encoded : self._n_encoded + n_signals]
         self._n_encoded += n_signals
-        return self._goals.kind, aligned(np.ascontiguousarray(amounts))
+        return _RULES[self._goals.name], aligned(np.ascontiguousarray(amounts))
 
     def release(self) -> Encoded:
         """Hand over the codes so far; nothing is copied."""
@@ -247,10 +253,10 @@ def encode_each(
     codes: Any = _CODES[dictionaries.dtype](False)
     amounts = rule.amounts
     positive_amounts = amounts[amounts > 0]
-    is_penalty = rule.kind == _core.Rule.penalty and len(positive_amounts) > 0
+    is_penalty = rule.name == "lambda1" and len(positive_amounts) > 0
     least = float(positive_amounts.min()) if is_penalty else 0.0
     row = _core.encode_each(
-        aligned(dictionaries), least, lambda2, positive, which, aligned(X), rule.kind, amounts, codes, n_threads
+        aligned(dictionaries), least, lambda2, positive, which, aligned(X), _RULES[rule.name], amounts, codes, n_threads
     )
     _check_row(row)
     return Encoded(*codes.release())

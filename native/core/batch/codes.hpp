@@ -19,7 +19,7 @@ struct Codes {
     Growing<T> kkt;
     Growing<std::int32_t> steps;
     Growing<double> lambda1;  // where on the path of the signal its code is
-    Growing<T> factors;  // lower triangles of (M_ΛΛ)⁻¹ for the scaled problem, row by row, signal after signal
+    Growing<T> factors;       // lower triangles of (M_ΛΛ)⁻¹ for the scaled problem, row by row, signal after signal
 
     // Starts anew, after all arrays were released.
     void begin() {

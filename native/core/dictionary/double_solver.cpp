@@ -167,7 +167,18 @@ PathEnd<double> DoubleSolver::follow(const Target& target, const PathStop& stop,
     settings.poll = [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); };
     settings.context = &interrupt;
     const GramProblem<double> problem = {gram_.view(), scratch.c.data(), top, extremes.magnitude, 0, target.positive};
-    return run_path(kernels.follow_path, scratch.workspace, problem, stop, settings);
+    int steps = 0;
+    if (stop.goal.rule != Rule::n_nonzero) {
+        Settings<double> descent = settings_for<double>(Method::active_set, p_, false);
+        descent.poll = settings.poll;
+        descent.context = settings.context;
+        const PathEnd<double> end = run_path(kernels.bounded, scratch.workspace, problem, stop, descent);
+        if (end.outcome == Outcome::solved) return end;
+        steps = end.steps;
+    }
+    PathEnd<double> end = run_path(kernels.follow_path, scratch.workspace, problem, stop, settings);
+    end.steps += steps;
+    return end;
 }
 
 }  // namespace taskdict

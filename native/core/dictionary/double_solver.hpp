@@ -49,7 +49,7 @@ class DoubleSolver {
     // Solves by `first`, then by the other method, then on accurate residuals (see above), until the certificate is at most `promise`.
     Result solve(const Target& target, Method first, double promise, Scratch& scratch, Interrupt& interrupt) const;
 
-    // Follows the path of a signal to the point of a rule.
+    // Finds the point of a rule, by the descent with λ1 as an unknown or by the path.
     PathEnd<double> follow(const Target& target, const PathStop& stop, Scratch& scratch, Interrupt& interrupt) const;
 
     // Measures the certificate of a given code.

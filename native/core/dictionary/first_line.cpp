@@ -13,6 +13,8 @@ constexpr double more_than_double_roundoff = 1.2e-16;
 constexpr double refinement_tolerance = 1e-12;
 constexpr Index whole_vectors = 8;      // doubles in the widest vector of any instruction set
 constexpr int max_rounds = 4;           // corrections of λ1
+constexpr double near_end = 1e-3;       // a λ1 that may as well be zero, relative to the scale
+constexpr double well_met = 0.1;        // share of the promise for a rule that a code may use without a correction
 constexpr double settled_move = 1e-14;  // no further corrections below
 constexpr double before_bend = 3e-6;    // relative to the scale
 constexpr double small_move = 2e-5;     // a change of α or λ1 that leaves the single-precision code optimal, relative to the scale
@@ -61,16 +63,9 @@ PathEnd<float> predict(const Gram<float>& gram, const float* c, const Summary& s
                        OwnedWorkspace<float>& workspace, Interrupt& interrupt) {
     const GramProblem<float> problem = {gram, c, summary.top, float(summary.scale), 0, positive};
     const Kernels<float>& kernels = instruction_set().single_precision;
-    int steps = 0;
-    if (stop.goal.rule != Rule::n_nonzero) {
-        const PathEnd<float> end =
-            run_path(kernels.bounded, workspace, problem, stop, polling_settings(Method::active_set, gram.atoms, true, interrupt));
-        if (end.outcome == Outcome::solved) return end;
-        steps = end.steps;
-    }
-    PathEnd<float> end = run_path(kernels.follow_path, workspace, problem, stop, polling_settings(Method::homotopy, gram.atoms, true, interrupt));
-    end.steps += steps;
-    return end;
+    if (stop.goal.rule == Rule::n_nonzero)
+        return run_path(kernels.follow_path, workspace, problem, stop, polling_settings(Method::homotopy, gram.atoms, true, interrupt));
+    return run_path(kernels.bounded, workspace, problem, stop, polling_settings(Method::active_set, gram.atoms, true, interrupt));
 }
 
 void reserve(Index capacity, Array<double>& memory, RefinementBuffers& buffers) {
@@ -141,6 +136,7 @@ FirstAttempt<float> FirstLine<float>::follow(const FastSignal<float>& signal, co
     FirstAttempt<float> attempt;
     const PathEnd<float> end = predict(gram, c, summary, positive, stop, scratch.workspace, interrupt);
     attempt.code.steps = end.steps;
+    attempt.near_end = end.outcome != Outcome::solved && end.lambda1 <= float(near_end) * float(summary.scale);
     if (end.outcome != Outcome::solved) return attempt;
     const Settings<float> settings = polling_settings(Method::active_set, gram.atoms, false, interrupt);
     Workspace<float>& w = scratch.workspace.view;
@@ -175,11 +171,14 @@ FirstAttempt<float> FirstLine<float>::follow(const FastSignal<float>& signal, co
                 lost -= 2 * delta * (lambda1 * double(w.sign[i]) + stop.lambda2 * double(w.alpha[i]));
             }
             const double shift = bounds.gram * moved + std::fabs(change);
-            if (!keeps_signs || !(shift <= small_move * summary.scale)) {
+            const bool small = keeps_signs && shift <= small_move * summary.scale;
+            const bool needed = judge(stop, lambda1, value, uncertain, well_met * promised_kkt<float>) == Fulfilment::missed;
+            if (!small && needed) {
                 lambda1 += change;
                 continue;
             }
-            for (Index i = 0; i < w.size; ++i) w.alpha[i] = float(double(w.alpha[i]) - change * scratch.step[std::size_t(i)]);
+            if (!small) moved = lost = 0;
+            for (Index i = 0; i < w.size && small; ++i) w.alpha[i] = float(double(w.alpha[i]) - change * scratch.step[std::size_t(i)]);
             l1 = l1_norm(code);
             if (stop.goal.rule == Rule::max_error) {  // ρ on Λ is λ1 s up to the violation of Lemma 1 and rounding
                 value += lost;
@@ -187,8 +186,10 @@ FirstAttempt<float> FirstLine<float>::follow(const FastSignal<float>& signal, co
             } else {
                 value = l1;
             }
-            lambda1 = code.lambda1 += change;
-            rounding += shift;
+            if (small) {
+                lambda1 = code.lambda1 += change;
+                rounding += shift;
+            }
         }
         const Fulfilment fulfilment = judge(stop, lambda1, value, uncertain, promised_kkt<float>);
         if (fulfilment == Fulfilment::missed) return attempt;
@@ -250,6 +251,7 @@ FirstAttempt<double> FirstLine<double>::follow(const FastSignal<double>& signal,
     FirstAttempt<double> attempt;
     const PathEnd<float> end = predict(gram, c, summary, positive, stop, scratch.workspace, interrupt);
     attempt.code.steps = end.steps;
+    attempt.near_end = end.outcome != Outcome::solved && end.lambda1 <= float(near_end) * float(summary.scale);
     if (end.outcome != Outcome::solved) return attempt;
     const Settings<float> settings = polling_settings(Method::active_set, gram.atoms, true, interrupt);
     double lambda1 = double(end.lambda1);

@@ -3,7 +3,8 @@
 //     float:   active set ──► checked in double
 //     double:  active set in float ──► refined to double
 //
-// For a rule, the path in single precision comes first. Then λ1 is corrected in closed form on the support that it has found.
+// For a rule, the path (n_nonzero) or a descent with λ1 as an unknown comes first. Then λ1 is corrected in closed form on the support that it has
+// found.
 #pragma once
 
 #include <vector>
@@ -29,6 +30,7 @@ struct FirstAttempt {
     bool certified = false;
     Code<T> code;                      // if not certified, only its number of steps
     Method next = Method::active_set;  // for the second line to begin with
+    bool near_end = false;             // of a rule: it may be met at λ1 = 0 only
 };
 
 template <class T>

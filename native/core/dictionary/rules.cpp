@@ -1,6 +1,6 @@
 // Codes at the point of the path that a rule chooses:
 //
-//     path in single precision (first_line.hpp) ──► path in double precision ──► search for λ1
+//     path or descent in single precision (first_line.hpp) ──► in double precision ──► search for λ1
 //
 // Each ends with a certified code at its λ1. The search serves ties, dependent atoms and extreme scales: it brackets λ1 and solves the
 // penalised problem, by all three lines, at each point it visits.
@@ -40,10 +40,13 @@ class Encoder<T>::RuleSearch {
     RuleSearch(const Encoder& encoder, const FastSignal<T>& signal, bool wide, const PathStop& stop, Scratch& scratch, Interrupt& interrupt)
         : encoder_(encoder), signal_(signal), wide_(wide), stop_(stop), scratch_(scratch), interrupt_(interrupt) {}
 
+    // True if the rule is met at λ1 = 0, or cannot be.
+    bool ends_at_zero() { return at_zero_ || (at_zero_ = visit(0)); }
+
     // `guess` is where the path in double precision has ended, or negative.
     Code<T> find(double top, double guess, int steps) {
-        steps_ = steps;
-        bool done = guess >= 0 && visit(guess);
+        steps_ += steps;
+        bool done = at_zero_ || (guess >= 0 && visit(guess));
         // At the bend itself the next atom may have a coefficient by rounding.
         for (double above = sizeof(T) == 4 ? 1e-7 : 1e-13; !done && guess > 0 && stop_.goal.rule == Rule::n_nonzero && above < 1e-5; above *= 10)
             done = visit(guess + above * top);
@@ -56,7 +59,7 @@ class Encoder<T>::RuleSearch {
         scratch_.code.atoms = std::move(best_.atoms);
         scratch_.code.alpha = std::move(best_.alpha);
         scratch_.line = Scratch::Line::third;
-        Status status = best_.fulfilment == Fulfilment::unmet ? Status::unmet : Status::exact;
+        Status status = best_.fulfilment == Fulfilment::unmet ? Status::unmet : best_.status;
         if (!sound || best_.status == Status::inexact) status = Status::inexact;
         return {Index(scratch_.code.atoms.size()), scratch_.code.atoms.data(), scratch_.code.alpha.data(), status, best_.kkt, steps_, best_.lambda1};
     }
@@ -157,7 +160,8 @@ class Encoder<T>::RuleSearch {
     Scratch& scratch_;
     Interrupt& interrupt_;
     Point best_ = {{}, {}, Status::exact, 0, -1, 0, Fulfilment::missed};
-    double last_ = 0;  // `off` of the last visit
+    double last_ = 0;       // `off` of the last visit
+    bool at_zero_ = false;  // the best point is at λ1 = 0, and good
     int steps_ = 0;
 };
 
@@ -188,10 +192,12 @@ Code<T> Encoder<T>::encode_rule(const FastSignal<T>& signal, const Loaded& loade
     }
     int steps = 0;
     double guess = -1;
+    RuleSearch search(*this, signal, loaded.wide, stop, scratch, interrupt);
     if (!dictionary_.only_exact() && !loaded.wide) {
         const FirstAttempt<T> attempt = first_.follow(signal, stop, scratch.first, interrupt);
         if (attempt.certified) return attempt.code;
         steps = attempt.code.steps;
+        if (attempt.near_end && search.ends_at_zero()) return search.find(0, 0, steps);
         if (const DoubleSolver* const solver = second_.solver(interrupt)) {
             if (!scratch.second.solver) scratch.second.solver = std::make_unique<DoubleSolver::Scratch>(*solver);
             const Target target = {second_.widen(signal.x, scratch.second), signal.norm, 0, parameters_.positive};
@@ -200,7 +206,7 @@ Code<T> Encoder<T>::encode_rule(const FastSignal<T>& signal, const Loaded& loade
             if (end.outcome == Outcome::solved) guess = end.lambda1;
         }
     }
-    return RuleSearch(*this, signal, loaded.wide, stop, scratch, interrupt).find(largest_lambda1(signal, loaded.wide), guess, steps);
+    return search.find(largest_lambda1(signal, loaded.wide), guess, steps);
 }
 
 template Code<float> Encoder<float>::encode_rule(const FastSignal<float>&, const Loaded&, const Goal&, Scratch&, Interrupt&) const;

@@ -12,12 +12,13 @@ namespace taskdict::TASKDICT_ISA {
 inline constexpr int bounded_passes = 40;
 inline constexpr double first_lambda = 0.5;      // of the largest correlation
 inline constexpr double largest_fall = 0.5;      // of λ1 in one pass
+inline constexpr double largest_ahead = 0.3;     // λ1 stays above this share of the largest correlation: atoms have to join first
 inline constexpr double negligible_move = 1e-7;  // of λ1, relative to the scale
-inline constexpr double smallest_lambda = 1e-3;  // below, the path itself is safer
+inline constexpr double smallest_lambda = 1e-4;  // below, the path itself is safer
 
 // Moves α and λ to where the rule is met if the support stays. False if that is too far, or not on this support.
 template <class T>
-bool meet_on_support(Support<T>& support, const GramProblem<T>& problem, const PathStop& stop, const Settings<T>& settings, T& lambda) {
+bool meet_on_support(Support<T>& support, const GramProblem<T>& problem, const PathStop& stop, const Settings<T>& settings, double least, T& lambda) {
     Workspace<T>& w = support.w;
     bool met = false;
     for (int round = 0; round < 3 && w.size > 0; ++round) {
@@ -33,8 +34,9 @@ bool meet_on_support(Support<T>& support, const GramProblem<T>& problem, const P
             ridge += alpha * step;
         }
         const double b = double(lambda) * along + stop.lambda2 * ridge, q = along - stop.lambda2 * squares;
-        const double most = (1 - largest_fall) * double(lambda);
-        double fall = point_of_rule(stop, stop.squares - explained, l1, along, b, q, 2 * most);
+        const double half = (1 - largest_fall) * double(lambda), room = double(lambda) - least;
+        const double most = room < half ? room : half;
+        double fall = point_of_rule(stop, stop.squares - explained, l1, along, b, q, 2 * double(lambda));
         met = fall <= most;
         fall = met ? fall : most;
         if (double(lambda) - fall > double(problem.top)) fall = double(lambda) - double(problem.top);
@@ -64,19 +66,25 @@ PathEnd<T> solve_bounded(Workspace<T>& w, const GramProblem<T>& problem, const P
         const Index quarter = w.size / 4, most = quarter > settings.max_joins ? quarter : settings.max_joins;
         const Index found = find_violators(here, rho, violation, tolerance, settings.fraction, most, w.found);
         if (w.size + found > w.capacity && w.capacity < problem.gram.atoms) return {Outcome::full, w.passes, 0, -1, -1};
+        Index added = 0;
+        bool dependent = false;
         for (Index f = 0; f < found; ++f) {
             const std::int32_t atom = w.found[f];
             if (w.position[atom] >= 0) continue;
-            const T sign = rho[atom] > 0 ? T(1) : T(-1);
-            if (support.add(atom, sign, rho[atom] - lambda1 * sign, settings.dependence) == Joined::dependent)
-                return {Outcome::stuck, w.passes, 0, -1, -1};
+            const T sign = rho[atom] > 0 ? T(1) : T(-1), residual = rho[atom] - lambda1 * sign;
+            const Joined joined = support.add(atom, sign, residual, settings.dependence);
+            const bool exchanged = joined == Joined::dependent && added == 0 && support.exchange(atom, sign, residual, settings.dependence);
+            dependent = dependent || (joined == Joined::dependent && !exchanged);
+            added += joined == Joined::yes || exchanged;
+            if (exchanged) break;
         }
+        if (dependent && added == 0) return {Outcome::stuck, w.passes, lambda1, -1, -1};
         descend(support, false, settings);
-        met = meet_on_support(support, problem, stop, settings, here.lambda1);
+        met = meet_on_support(support, problem, stop, settings, largest_ahead * double(top), here.lambda1);
         rho = w.rho;
         top = support.correlate(problem.c, problem.positive);
     }
-    return {Outcome::stuck, w.passes, 0, -1, -1};
+    return {Outcome::stuck, w.passes, here.lambda1, -1, -1};
 }
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -23,7 +23,8 @@ Solution<S> run(Method method, OwnedWorkspace<S>& workspace, const GramProblem<S
 
 // Calls a follower of the kernels, with a larger workspace if it needs one.
 template <class S>
-PathEnd<S> run_path(PathFollower<S> follower, OwnedWorkspace<S>& workspace, const GramProblem<S>& problem, const PathStop& stop, const Settings<S>& settings) {
+PathEnd<S> run_path(PathFollower<S> follower, OwnedWorkspace<S>& workspace, const GramProblem<S>& problem, const PathStop& stop,
+                    const Settings<S>& settings) {
     for (;;) {
         workspace.clear();
         const PathEnd<S> end = follower(workspace.view, problem, stop, settings);

@@ -10,16 +10,12 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from taskdict import _core
 from taskdict._common.validation import check_number, refuse_masked
 from taskdict._native import Encoded
 
 RULES = ("lambda1", "n_nonzero", "max_error", "max_l1")
 """The arguments that name a rule, in the order of the documentation."""
 
-_KINDS = dict(
-    zip(RULES, (_core.Rule.penalty, _core.Rule.n_nonzero, _core.Rule.max_error, _core.Rule.max_l1), strict=True)
-)
 _MEANINGS = {
     "lambda1": "the weight of the ℓ1 norm",
     "n_nonzero": "the largest number of nonzeros",
@@ -77,11 +73,6 @@ class Rule:
         return cls.parse(given, scalar=True)
 
     @property
-    def kind(self) -> _core.Rule:
-        """The rule as the core names it."""
-        return _KINDS[self.name]
-
-    @property
     def amount(self) -> float:
         """The amount for all signals."""
         (amount,) = self.amounts
@@ -131,7 +122,8 @@ class Rule:
         if self.name == "lambda1":
             return penalised
         rows = np.repeat(np.arange(len(penalised)), np.diff(encoded.indptr))
-        norms = np.bincount(rows, np.abs(encoded.values).astype(np.float64), minlength=len(penalised))
+        sizes = np.abs(encoded.values).astype(np.float64)
+        norms: NDArray[np.float64] = np.bincount(rows, sizes, len(penalised)).astype(np.float64)
         return norms if self.name == "max_error" else penalised - encoded.lambda1 * norms
 
 

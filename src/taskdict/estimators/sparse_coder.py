@@ -186,7 +186,7 @@ class SparseCoder(CodesMixin, PersistentEstimator):
 
     def _to_file(self) -> tuple[storage.Arrays, dict[str, Any]]:
         fitted = self._coder()
-        as_fitted = {
+        as_fitted: dict[str, Any] = {
             "lambda2": fitted.lambda2,
             "positive_code": fitted.positive,
             "method": fitted.method,

@@ -322,7 +322,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         arrays, numbers = self._online().state.to_file()
         history = {f"history {name}": np.array(values, np.float64) for name, values in self.history_.items()}
         problem = self._online().problem
-        as_fitted = {
+        as_fitted: dict[str, Any] = {
             "lambda2": problem.lambda2,
             "positive_code": problem.positive_code,
             "positive_dictionary": problem.constraint.positive,
