@@ -179,7 +179,7 @@ class WindowStatistics:
     ) -> tuple[WindowStatistics, Floats]:
         """Return the statistics and the dictionary after a batch."""
         dtype = dictionary.dtype
-        size = WINDOW * len(dictionary)
+        size = int(WINDOW * len(dictionary))
         batch = WindowCodes(encoded.values, encoded.indices, encoded.indptr)
         leaving = min(len(self.X), max(0, len(self.X) + len(X) - size))
         passing = max(0, len(X) - size)  # signals of the batch that are followed by a window of others
