@@ -119,7 +119,9 @@ def test_weights_are_those_of_signals():
         mine = learner(D, lambda1=100.0)  # no code has a nonzero: nothing but the weights changes
         mine.step(X[:200])
         state = mine.state
-        mine.state = OnlineState(state.dictionary, FullStatistics(np.eye(9), state.statistics.B), state.last_used, 1, 200)
+        mine.state = OnlineState(
+            state.dictionary, FullStatistics(np.eye(9), state.statistics.B), state.last_used, 1, 200
+        )
         for start in range(200, 400, size):
             mine.step(X[start : min(400, start + size)])
         weights.append(mine.state.statistics.A[0, 0])

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 from sklearn.base import clone
 from sklearn.datasets import load_digits
+from test_unsupervised import TOLERANCE, dense, encode
 
 import reference as _reference
 import taskdict as td
@@ -17,7 +18,6 @@ from taskdict._learning import statistics
 from taskdict._learning.online import DictionaryProblem, OnlineLearner, OnlineState, fading
 from taskdict._learning.statistics import FullStatistics, WindowStatistics
 from taskdict.constraints import UnitBall
-from test_unsupervised import TOLERANCE, dense, encode
 
 
 def learner(D, kind=WindowStatistics, lambda1=0.1, lambda2=0.0, positive_code=False, positive=False, n_threads=1):
@@ -33,7 +33,9 @@ def small_windows(monkeypatch):
 
 @pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("positive", [False, True])
-@pytest.mark.parametrize(("n", "m", "p"), [(1, 1, 1), (9, 3, 5), (50, 17, 24), (200, 64, 100), (150, 300, 61), (0, 4, 3)])
+@pytest.mark.parametrize(
+    ("n", "m", "p"), [(1, 1, 1), (9, 3, 5), (50, 17, 24), (200, 64, 100), (150, 300, 61), (0, 4, 3)]
+)
 def test_update_atoms_on_window(n, m, p, positive, dtype):
     rng = np.random.default_rng(0)
     D = UnitBall(positive).project(rng.standard_normal((p, m))).astype(dtype)

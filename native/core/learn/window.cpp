@@ -106,7 +106,8 @@ class Sweep {
     // Σ_i w_i α_ij r_i for the atoms of a block, with the residuals before any of them moves.
     void compute_gradients(Index first, Index count, Index at, Index length) {
         for (Index j = first; j < first + count; ++j) {
-            const RowSum<T> sum = {residuals_.data() + at, stride_, uses_.rows.data() + start(j), weighted_.data() + start(j), start(j + 1) - start(j)};
+            const RowSum<T> sum = {residuals_.data() + at, stride_, uses_.rows.data() + start(j), weighted_.data() + start(j),
+                                   start(j + 1) - start(j)};
             kernels_.add_slices(sum, length, T(0), nullptr, gradients_.data() + (j - first) * stride_ + at);
         }
     }
@@ -123,7 +124,8 @@ class Sweep {
         for (Index use = from; use < end; ++use) marks_[uses_.rows[std::size_t(use)]] = weighted_[std::size_t(use)];
         for (const Moved& other : moved_) {
             double overlap = 0;
-            for (Index use = other.start; use < other.end; ++use) overlap += double(marks_[uses_.rows[std::size_t(use)]]) * double(alpha_[std::size_t(use)]);
+            for (Index use = other.start; use < other.end; ++use)
+                overlap += double(marks_[uses_.rows[std::size_t(use)]]) * double(alpha_[std::size_t(use)]);
             if (overlap == 0) continue;
             others_.push_back(other.place);
             overlaps_.push_back(T(overlap));

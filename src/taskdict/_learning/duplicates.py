@@ -53,7 +53,7 @@ def duplicates(atoms: Floats, cosine: float, *, either_sign: bool, first: int = 
 
 
 def _copies(atoms: Floats, norms: Floats, cells: NDArray[np.int64]) -> NDArray[np.bool_]:
-    """Return which atoms are an earlier one of the same cell, but for rounding and length; there may be many of them."""
+    """Return which atoms repeat an earlier one of the same cell, but for rounding and length; there may be many."""
     _, firsts, cell = np.unique(cells, axis=0, return_index=True, return_inverse=True)
     earlier = firsts[cell.ravel()]
     later = np.flatnonzero(earlier < np.arange(len(atoms)))

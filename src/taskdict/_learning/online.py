@@ -138,7 +138,9 @@ class OnlineLearner:
         objectives = encoder.objectives(encoded, X)
 
         fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
-        room = next((made for made in self._made if made is not state.statistics), None)  # those of the state before last
+        room = next(
+            (made for made in self._made if made is not state.statistics), None
+        )  # those of the state before last
         statistics, dictionary = state.statistics.step(
             state.dictionary, encoded, X, fade, self.problem.constraint.positive, self.n_threads, room
         )

@@ -179,7 +179,7 @@ class WindowStatistics:
     ) -> tuple[WindowStatistics, Floats]:
         """Return the statistics and the dictionary after a batch."""
         dtype = dictionary.dtype
-        size = int(WINDOW * len(dictionary))
+        size = WINDOW * len(dictionary)
         batch = WindowCodes(encoded.values, encoded.indices, encoded.indptr)
         leaving = min(len(self.X), max(0, len(self.X) + len(X) - size))
         passing = max(0, len(X) - size)  # signals of the batch that are followed by a window of others
@@ -276,4 +276,4 @@ def _let_go(
 def _squares(codes: WindowCodes, weights: Floats, n_atoms: int) -> NDArray[np.float64]:
     """Return Σ w α² of each atom."""
     terms = np.square(codes.values, dtype=np.float64) * np.repeat(weights, np.diff(codes.indptr))
-    return np.bincount(codes.indices, terms, n_atoms)
+    return np.asarray(np.bincount(codes.indices, terms, n_atoms), np.float64)
