@@ -8,6 +8,7 @@ encoding.
 from __future__ import annotations
 
 import argparse
+import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
@@ -154,7 +155,7 @@ def main() -> None:
         if arguments.only in work[0]:
             for size in arguments.batches:
                 rows.append(measure(arguments.atoms, work, size, arguments.signals, arguments.seeds, arguments.threads))
-    result = {**stamp(begin, "python benchmarks/large.py"), "rows": rows}
+    result = {**stamp(begin, " ".join(["python", *sys.argv])), "rows": rows}
     publish(result, table(result), arguments.output)
 
 
