@@ -142,8 +142,8 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, required=True, help="folder with mnist and kodak")
     parser.add_argument("--atoms", type=int, default=2048)
-    parser.add_argument("--batches", type=int, nargs="+", default=[256, 1024, 4096], help="sizes of batches")
-    parser.add_argument("--signals", type=int, nargs="+", default=[8_192, 32_768, 131_072], help="when to measure")
+    parser.add_argument("--batches", type=int, nargs="+", default=[4096, 256], help="sizes of batches")
+    parser.add_argument("--signals", type=int, nargs="+", default=[8_192, 32_768], help="when to measure")
     parser.add_argument("--seeds", type=int, default=3)
     parser.add_argument("--threads", type=int, default=1)
     parser.add_argument("--only", default="", help="part of the name of the work to be done")
@@ -152,11 +152,12 @@ def main() -> None:
     begin = time.monotonic()
     rows = []
     for work in works(arguments.data, 1.0):
-        if arguments.only in work[0]:
-            for size in arguments.batches:
-                rows.append(measure(arguments.atoms, work, size, arguments.signals, arguments.seeds, arguments.threads))
-    result = {**stamp(begin, " ".join(["python", *sys.argv])), "rows": rows}
-    publish(result, table(result), arguments.output)
+        if arguments.only not in work[0]:
+            continue
+        for size in arguments.batches:
+            rows.append(measure(arguments.atoms, work, size, arguments.signals, arguments.seeds, arguments.threads))
+            result = {**stamp(begin, " ".join(["python", *sys.argv])), "rows": rows}
+            publish(result, table(result), arguments.output)  # a run that is stopped leaves what it has
 
 
 if __name__ == "__main__":

@@ -220,6 +220,21 @@ def test_the_promises_of_the_defaults_hold_on_the_suite():
     assert record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"] <= 2
 
 
+def test_what_is_said_of_large_dictionaries_holds_in_the_record():
+    record = json.loads((ROOT / "benchmarks" / "results" / "large.json").read_text())
+    excess = [
+        windowed["objectives"][at] / full["objectives"][at] - 1
+        for row in record["rows"]
+        for full, windowed in zip(row["runs"]["full"], row["runs"]["window"], strict=True)
+        for at in range(len(row["stops"]))
+    ]
+    assert len({row["work"] for row in record["rows"]}) == 2
+    assert {row["p"] for row in record["rows"]} == {2048}
+    said = re.search(r"objective within (\d\.\d) % on", " ".join((ROOT / "docs" / "choosing.md").read_text().split()))
+    assert said is not None
+    assert max(map(abs, excess)) <= float(said[1]) / 100 <= 0.01
+
+
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")
 def test_scripts_import_what_there_is(script):
     """Benchmarks run by hand: they must not be left behind when names move."""

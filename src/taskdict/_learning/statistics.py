@@ -33,6 +33,8 @@ from taskdict._native import (
 FULL_ATOMS = 2048  # with more, signals are kept in a window
 WINDOW = 2  # signals that are kept for each atom
 
+_OVERFLOWS = np.errstate(over="ignore", invalid="ignore")  # the learner notices them
+
 
 class Statistics(Protocol):
     """What is kept of the signals so far."""
@@ -167,6 +169,7 @@ class WindowStatistics:
         codes = WindowCodes(np.zeros(0, dtype), np.zeros(0, np.int32), np.zeros(1, np.int64))
         return cls(np.zeros((0, m), dtype), codes, np.zeros(0, dtype), np.zeros((p, m), dtype), np.zeros(p, dtype))
 
+    @_OVERFLOWS
     def step(
         self,
         dictionary: Floats,
@@ -205,6 +208,7 @@ class WindowStatistics:
         )
         return new, dictionary
 
+    @_OVERFLOWS
     def largest_curvature(self) -> float:
         """Return the largest Σ w α² of an atom."""
         return float((self.curvatures + _squares(self.codes, self.weights, len(self.curvatures))).max())
