@@ -78,11 +78,11 @@ model.fit(td.stream(without_end(upper, seed=0)))
 seconds = time.perf_counter() - start
 
 few = td.stream(without_end(upper, seed=0)).take(n_atoms)
-used = np.unique(model.transform(td.stream(without_end(upper, seed=2)).take(2 * n_atoms)).indices)
+used = np.unique(model.transform(td.stream(without_end(upper, seed=2)).take(n_atoms)).indices)
 print(f"objective on {len(held_out):,} patches of other parts: {-model.score(held_out):.4f}", end="; ")
 print(f"with as many patches as atoms {objective(held_out, few):.4f}")
 print(f"nonzeros of a code: {model.transform(held_out).nnz / len(held_out):.1f}")
-print(f"atoms that {2 * n_atoms:,} patches do not use: {n_atoms - len(used):,}", end="; ")
+print(f"atoms that {n_atoms:,} patches do not use: {n_atoms - len(used):,}", end="; ")
 print(f"replaced on the way: {sum(model.history_['replaced']):,}")
 memory = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
 print(f"{seconds:.0f} s; peak memory {memory:,.0f} MB, of which the atoms {model.components_.nbytes / 2**20:,.0f} MB")
