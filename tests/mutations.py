@@ -24,6 +24,7 @@ from safetensors.numpy import save
 
 import taskdict as td
 from taskdict._files import storage
+from taskdict._learning import statistics
 from taskdict.images import degrade
 
 # ---------------------------------------------------------------------------------------------------------- models
@@ -88,6 +89,7 @@ def small_models() -> dict[str, Any]:
         "SparseCoder": td.SparseCoder(X[:5]).fit(X),
         "UnitNorm": td.UnitNorm().fit(X),
         "DictionaryLearning": td.DictionaryLearning(5, lambda1=0.1, max_iter=3, random_state=0).fit(X),
+        "DictionaryLearning window": learned_from_a_window(X),
         "TaskDrivenClassifier": td.TaskDrivenClassifier(4, **few).fit(X, np.array(["a", "b", "c"])[y]),
         "TaskDrivenClassifier ovo": td.TaskDrivenClassifier(4, multi_class="ovo", decision="bilinear", **few).fit(X, y),
         "TaskDrivenRegressor": stopped,
@@ -106,6 +108,16 @@ def small_models() -> dict[str, Any]:
     }
 
 
+def learned_from_a_window(X: Any) -> td.DictionaryLearning:
+    """Return a model that holds its last signals, as those with thousands of atoms do."""
+    most = statistics.FULL_ATOMS
+    statistics.FULL_ATOMS = 0
+    try:
+        return td.DictionaryLearning(5, lambda1=0.1, max_iter=3, random_state=0).fit(X)
+    finally:
+        statistics.FULL_ATOMS = most
+
+
 def use(model: Any) -> None:
     """Use a model of `small_models`, or what was loaded in its place: a little of everything that it can do."""
     rng = np.random.default_rng(1)
@@ -120,6 +132,8 @@ def use(model: Any) -> None:
         model.predict(signals.reshape(-1, 4, 4))
     else:
         model.transform(signals)
+        if isinstance(model, td.DictionaryLearning):
+            model.partial_fit(signals)
         if hasattr(model, "predict"):
             model.predict(signals)
 

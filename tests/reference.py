@@ -187,6 +187,47 @@ def update_atoms(D: Matrix, A: Matrix, B: Matrix, positive: bool = False) -> Mat
     return D
 
 
+def update_atoms_on_window(
+    D: Matrix,
+    codes: Matrix,
+    X: Matrix,
+    weights: Vector,
+    targets: Matrix,
+    curvatures: Vector,
+    positive: bool = False,
+) -> Matrix:
+    """Return D after one pass of block-coordinate descent on Σ w ½‖x − Dα‖² + Σ (½ a‖d‖² − ⟨t, d⟩).
+
+    Signals, codes, targets t and atoms d are columns; weights w belong to signals, curvatures a to atoms.
+    """
+    D = D.copy()
+    R = X - D @ codes
+    for j in range(D.shape[1]):
+        curvature = weights @ codes[j] ** 2 + curvatures[j]
+        if curvature == 0:
+            continue
+        u = D[:, j] + (R @ (weights * codes[j]) + targets[:, j] - curvatures[j] * D[:, j]) / curvature
+        if positive:
+            u = np.maximum(u, 0)
+        u /= max(1.0, float(np.linalg.norm(u)))
+        R -= np.outer(u - D[:, j], codes[j])
+        D[:, j] = u
+    return D
+
+
+def leave_window(
+    D: Matrix, codes: Matrix, X: Matrix, weights: Vector, targets: Matrix, curvatures: Vector
+) -> tuple[Matrix, Vector]:
+    """Return targets and curvatures after signals, columns of X, have left the window."""
+    targets, curvatures = targets.copy(), curvatures.copy()
+    for x, alpha, weight in zip(X.T, codes.T, weights, strict=True):
+        r = x - D @ alpha
+        for j in np.flatnonzero(alpha):
+            targets[:, j] += weight * alpha[j] * (r + alpha[j] * D[:, j])
+            curvatures[j] += weight * alpha[j] ** 2
+    return targets, curvatures
+
+
 def online_step(
     D: Matrix, A: Matrix, B: Matrix, X: Matrix, fade: float, lambda1: float, lambda2: float = 0.0
 ) -> tuple[Matrix, Matrix, Matrix]:

@@ -137,7 +137,8 @@ def test_return_values_have_types():
             assert inspect.signature(function).return_annotation not in (inspect.Signature.empty, "Any"), name
 
 
-EXAMPLES = [(script.name, ()) for script in sorted((ROOT / "examples").glob("*.py"))]
+QUICK = {"large_dictionary.py": ("2100", "3")}  # arguments for a quick look
+EXAMPLES = [(script.name, QUICK.get(script.name, ())) for script in sorted((ROOT / "examples").glob("*.py"))]
 EXAMPLES += [("restore_images.py", (kind, "restored.png")) for kind in ("deblur", "upscale")]
 
 
@@ -217,6 +218,21 @@ def test_the_promises_of_the_defaults_hold_on_the_suite():
     assert ours["within a point of the best, %"] >= 50
     assert ours[TIME] <= 10
     assert record["summary"]["tables"]["taskdict"]["points behind the linear model, at most"] <= 2
+
+
+def test_what_is_said_of_large_dictionaries_holds_in_the_record():
+    record = json.loads((ROOT / "benchmarks" / "results" / "large.json").read_text())
+    excess = [
+        windowed["objectives"][at] / full["objectives"][at] - 1
+        for row in record["rows"]
+        for full, windowed in zip(row["runs"]["full"], row["runs"]["window"], strict=True)
+        for at in range(len(row["stops"]))
+    ]
+    assert len({row["work"] for row in record["rows"]}) == 2
+    assert {row["p"] for row in record["rows"]} == {2048}
+    said = re.search(r"objective within (\d\.\d) % on", " ".join((ROOT / "docs" / "choosing.md").read_text().split()))
+    assert said is not None
+    assert max(map(abs, excess)) <= float(said[1]) / 100 <= 0.01
 
 
 @pytest.mark.parametrize("script", SCRIPTS, ids=lambda path: f"{path.parent.name}/{path.name}")

@@ -2,6 +2,7 @@
 #include "bindings/calls.hpp"
 #include "learn/atoms.hpp"
 #include "learn/sums.hpp"
+#include "learn/window.hpp"
 
 namespace taskdict {
 namespace {
@@ -90,6 +91,24 @@ void bind_learn_of(nb::module_& module) {
         },
         nb::arg("atoms").noconvert(), nb::arg("A"), nb::arg("B"), nb::arg("positive"), nb::arg("n_threads"),
         "Move each of atoms (p, m) in turn to the minimiser of ½ tr(DᵀD A) − tr(DᵀB) in the unit ball, for A (p, p) and B (p, m).\n\n"
+        "With positive, atoms stay non-negative.");
+    module.def(
+        "update_atoms_on_window",
+        [](Writable<T> atoms, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> weights, Matrix<T> signals,
+           Matrix<T> targets, List<T> curvatures, bool positive, int n_threads) {
+            const SparsityPattern pattern = pattern_of(indptr, indices, Index(atoms.shape(0)));
+            require_shape("values", values, {indices.shape(0)}, per_nonzero);
+            require_shape("weights", weights, {indptr.shape(0) - 1}, "one number per signal (indptr)");
+            require_shape("signals", signals, {indptr.shape(0) - 1, atoms.shape(1)}, "one row per signal (indptr), the columns of atoms");
+            require_same_shape("targets", targets, atoms, "the shape of atoms");
+            require_shape("curvatures", curvatures, {atoms.shape(0)}, "one number per atom");
+            const Window<T> window = {pattern, view(values), view(weights), view(signals), view(targets), view(curvatures)};
+            interruptible([&](Interrupt& interrupt) { update_atoms_on_window(view(atoms), window, positive, n_threads, interrupt); });
+        },
+        nb::arg("atoms").noconvert(), nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("weights"), nb::arg("signals"),
+        nb::arg("targets"), nb::arg("curvatures"), nb::arg("positive"), nb::arg("n_threads"),
+        "Move each of atoms (p, m) in turn to the minimiser of Σ w ½‖x − Dα‖² + Σ (½ a‖d‖² − ⟨t, d⟩) in the unit ball.\n\n"
+        "The first sum is over signals (n, m) with weights (n,) and codes, the second over atoms with targets t (p, m) and curvatures a (p,).\n"
         "With positive, atoms stay non-negative.");
 }
 

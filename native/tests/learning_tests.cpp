@@ -2,6 +2,7 @@
 #include "check.hpp"
 #include "learn/atoms.hpp"
 #include "learn/sums.hpp"
+#include "learn/window.hpp"
 
 namespace taskdict::tests {
 namespace {
@@ -45,6 +46,16 @@ void test_step(Index p, Index m, Index n) {
         inside = inside && square <= 1 + 1e-5;
     }
     check(inside, "atoms in the unit ball", type_name<T>);
+    // From the signals themselves comes the same step.
+    const std::vector<T> weights(std::size_t(n), T(1)), targets(std::size_t(p * m)), curvatures(static_cast<std::size_t>(p));
+    const Window<T> window = {pattern, codes.values.span(), weights, x, {targets.data(), p, m}, curvatures};
+    std::vector<T> windowed = given, shared = given;
+    update_atoms_on_window<T>({windowed.data(), p, m}, window, false, 1, interrupt);
+    update_atoms_on_window<T>({shared.data(), p, m}, window, false, 4, interrupt);
+    check(windowed == shared, "atoms from a window do not depend on threads", type_name<T>);
+    double apart = 0;
+    for (std::size_t i = 0; i < atoms.size(); ++i) apart = std::max(apart, std::fabs(double(windowed[i]) - double(atoms[i])));
+    check(apart < (sizeof(T) == 4 ? 1e-3 : 1e-10), "atoms from a window are those from the statistics", type_name<T>);
     std::vector<T> decoded(signals.size()), products(std::size_t(codes.indices.size()));
     decode(pattern, codes.values.span(), {alone.data(), p, m}, T(1), x, MatrixView<T>{decoded.data(), n, m}, 3);
     correlate_supports<T>(pattern, {alone.data(), p, m}, x, products, 3);

@@ -52,6 +52,18 @@ def aligned(array: Any) -> Any:
     return array if array.flags.aligned else array.copy()
 
 
+class Pattern(Protocol):
+    """The places of the nonzeros of codes, in compressed rows."""
+
+    @property
+    def indices(self) -> NDArray[np.int32]:
+        """The atoms of each signal."""
+
+    @property
+    def indptr(self) -> NDArray[np.int64]:
+        """Where the atoms of each signal begin."""
+
+
 class Encoded(NamedTuple):
     """The codes of a batch in compressed rows, with a status for each signal."""
 
@@ -263,7 +275,7 @@ def encode_each(
 
 
 def sum_outer(
-    encoded: Encoded, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
+    encoded: Pattern, values: Floats, X: Floats, fade: float, before: Floats, after: Floats, n_threads: int
 ) -> None:
     """Set ``after`` to fade · before + Σ v xᵀ, of shape (n_components, n_features), for values v on the supports."""
     _core.sum_outer(
@@ -278,7 +290,7 @@ def sum_outer_sparse(encoded: Encoded, fade: float, before: Floats, after: Float
 
 
 def decode(
-    encoded: Encoded, values: Floats, dictionary: Floats, fade: float, before: Floats, after: Floats, n_threads: int
+    encoded: Pattern, values: Floats, dictionary: Floats, fade: float, before: Floats, after: Floats, n_threads: int
 ) -> None:
     """Set ``after`` to fade · before + Dv, of shape (n_samples, n_features), for values v on the supports."""
     _core.decode(
@@ -301,6 +313,36 @@ def shorten_rows(rows: Floats, positive: bool) -> None:
 def update_atoms(dictionary: Floats, A: Floats, B: Floats, positive: bool, n_threads: int) -> None:
     """Move each atom in place to the minimiser of ½ tr(DᵀD A) − tr(DᵀB) in its constraint set, one after the other."""
     _core.update_atoms(dictionary, aligned(A), aligned(B), positive, n_threads)
+
+
+def update_atoms_on_window(
+    dictionary: Floats,
+    pattern: Pattern,
+    values: Floats,
+    weights: Floats,
+    X: Floats,
+    targets: Floats,
+    curvatures: Floats,
+    positive: bool,
+    n_threads: int,
+) -> None:
+    """Move each atom in place, one after the other, to the minimiser in its constraint set of what is in a window.
+
+    That is Σ w ½‖x − Dα‖² + Σ (½ a‖d‖² − ⟨t, d⟩), over signals with weights and codes, and over atoms d with curvatures
+    a and targets t.
+    """
+    _core.update_atoms_on_window(
+        dictionary,
+        aligned(pattern.indptr),
+        aligned(pattern.indices),
+        aligned(values),
+        aligned(weights),
+        aligned(X),
+        aligned(targets),
+        aligned(curvatures),
+        positive,
+        n_threads,
+    )
 
 
 def diffuse_errors(pixels: Floats, taps: Sequence[tuple[int, int, float]]) -> None:

@@ -9,6 +9,7 @@ from sklearn.base import clone
 
 import taskdict as td
 from helpers import DTYPES, random_problem
+from taskdict._learning import statistics
 from taskdict.streams import StreamEndedError
 
 
@@ -88,11 +89,14 @@ def test_a_failed_first_fit_leaves_nothing():
         model.fit(td.stream(np.zeros((50, 0))))
 
 
-def test_read_only_models_learn_on():
+@pytest.mark.parametrize("most", [0, 100])  # atoms of which full statistics are kept
+def test_read_only_models_learn_on(most, monkeypatch):
+    monkeypatch.setattr(statistics, "FULL_ATOMS", most)
     X, _ = random_problem(100, 8, 1)
     model = td.DictionaryLearning(6, lambda1=0.1, max_iter=3, random_state=0).fit(X)
     other = pickle.loads(pickle.dumps(model))
-    for array in (other._learner.state.dictionary, other._learner.state.A, other._learner.state.B):
+    state = other._learner.state
+    for array in (state.dictionary, *state.statistics.arrays().values()):
         array.flags.writeable = False
     for _ in range(3):
         np.testing.assert_array_equal(other.partial_fit(X).components_, model.partial_fit(X).components_)

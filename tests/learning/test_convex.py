@@ -7,6 +7,7 @@ from sklearn.linear_model import LogisticRegression, Ridge
 import taskdict as td
 from helpers import DTYPES, random_problem
 from taskdict._coding.coded_batch import Coding
+from taskdict._learning import convex
 from taskdict._learning.convex import Linear, fit_linear, fit_model, leave_one_out
 from taskdict._learning.models import Columns, JointModel, SplitModel
 from taskdict._learning.objective import Objective, Weights
@@ -39,6 +40,22 @@ def test_ridge(kind, fit_intercept):
     reference = Ridge(alpha=0.03 * N, fit_intercept=fit_intercept, tol=1e-12).fit(features(X, D, model), y, shares)
     np.testing.assert_allclose(fitted.W, reference.coef_, atol=1e-9)
     np.testing.assert_allclose(fitted.b, reference.intercept_ if fit_intercept else 0, atol=1e-9)
+
+
+@pytest.mark.parametrize("fit_intercept", [True, False])
+@pytest.mark.parametrize("kind", ["split", "joint"])
+def test_ridge_with_many_atoms(kind, fit_intercept, monkeypatch):
+    """Without the products of all pairs of features."""
+    X, D, y, shares = samples()
+    model = SplitModel() if kind == "split" else JointModel(Columns.of(X, center=fit_intercept))
+    start = Weights(D, np.zeros(model.shape(Q, P, M)), np.zeros(Q))
+    objective = Objective(model, SquaredLoss(), Coding(0.1), nu=0.03, fit_intercept=fit_intercept)
+    expected = fit_model(objective, start, Batch(X, y, shares))
+    monkeypatch.setattr(convex, "MOST_ATOMS", P - 1)
+    monkeypatch.delattr(convex, "ridge")
+    fitted = fit_model(objective, start, Batch(X, y, shares))
+    np.testing.assert_allclose(fitted.W, expected.W, atol=1e-3)
+    np.testing.assert_allclose(fitted.b, expected.b, atol=1e-3)
 
 
 @pytest.mark.parametrize("kind", ["split", "joint"])

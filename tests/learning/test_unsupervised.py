@@ -5,6 +5,7 @@ import reference as _reference
 from helpers import DTYPES, random_problem
 from taskdict import _native
 from taskdict._learning.online import DictionaryProblem, OnlineLearner, OnlineState, fading, has_converged
+from taskdict._learning.statistics import FullStatistics
 from taskdict.constraints import UnitBall
 
 TOLERANCE = {np.float32: 2e-5, np.float64: 1e-12}
@@ -105,8 +106,8 @@ def test_steps_are_those_of_the_reference():
         mine.step(batch)
         seen += len(batch)
         np.testing.assert_allclose(mine.state.dictionary, expected.T, atol=1e-10)
-        np.testing.assert_allclose(mine.state.A, A, atol=1e-10)
-        np.testing.assert_allclose(mine.state.B, B.T, atol=1e-10)
+        np.testing.assert_allclose(mine.state.statistics.A, A, atol=1e-10)
+        np.testing.assert_allclose(mine.state.statistics.B, B.T, atol=1e-10)
     assert (mine.state.n_batches, mine.state.n_signals) == (5, 90)
 
 
@@ -118,10 +119,12 @@ def test_weights_are_those_of_signals():
         mine = learner(D, lambda1=100.0)  # no code has a nonzero: nothing but the weights changes
         mine.step(X[:200])
         state = mine.state
-        mine.state = OnlineState(state.dictionary, np.eye(9), state.B, state.last_used, 1, 200)
+        mine.state = OnlineState(
+            state.dictionary, FullStatistics(np.eye(9), state.statistics.B), state.last_used, 1, 200
+        )
         for start in range(200, 400, size):
             mine.step(X[start : min(400, start + size)])
-        weights.append(mine.state.A[0, 0])
+        weights.append(mine.state.statistics.A[0, 0])
     np.testing.assert_allclose(weights, weights[0], rtol=1e-12)
     assert 0 < weights[0] < 1
 
@@ -152,14 +155,14 @@ def test_a_bad_signal_changes_nothing():
     mine = learner(np.zeros_like(D))
     mine.step(X)
     before = mine.state
-    A, B = before.A.copy(), before.B.copy()
+    A, B = before.statistics.A.copy(), before.statistics.B.copy()
     X = X.copy()
     X[17, 3] = np.nan
     with pytest.raises(_native.BadSignalError):
         mine.step(X)
     assert mine.state is before
-    np.testing.assert_array_equal(mine.state.A, A)
-    np.testing.assert_array_equal(mine.state.B, B)
+    np.testing.assert_array_equal(mine.state.statistics.A, A)
+    np.testing.assert_array_equal(mine.state.statistics.B, B)
 
 
 def test_zero_atoms_become_signals():
@@ -205,9 +208,9 @@ def test_duplicates_are_replaced_by_badly_coded_signals(sign):
     worst = X[np.argmax(encoder.objectives(encoded, X))]
     assert mine.step(X).n_replaced == 1
     np.testing.assert_allclose(mine.state.dictionary[7], worst, atol=1e-12)
-    assert not mine.state.A[7].any()
-    assert not mine.state.A[:, 7].any()
-    assert not mine.state.B[7].any()
+    assert not mine.state.statistics.A[7].any()
+    assert not mine.state.statistics.A[:, 7].any()
+    assert not mine.state.statistics.B[7].any()
     assert mine.step(X).n_replaced == 0
     kept = learner(D, lambda1=0.3, positive_code=True).step(X).n_replaced
     assert kept == (sign == 1)  # d and −d are two atoms if codes are non-negative

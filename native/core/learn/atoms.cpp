@@ -5,6 +5,7 @@
 #include <limits>
 #include <vector>
 
+#include "learn/move_atom.hpp"
 #include "norms.hpp"
 #include "simd/kernels.hpp"
 #include "system/cost_model.hpp"
@@ -16,23 +17,6 @@ namespace {
 
 constexpr Index block = 12;      // atoms that share a product: whole tiles of the kernels
 constexpr Index max_tasks = 16;  // per product
-
-// atom ← the projection of atom + gradient / curvature; `change` gets the difference.
-template <class T>
-void move_atom(T* atom, const T* gradient, T curvature, Index m, bool positive, T* change) {
-    const T step = 1 / curvature;
-    for (Index i = 0; i < m; ++i) {
-        const T value = atom[i] + gradient[i] * step;
-        change[i] = positive && value < 0 ? T(0) : value;  // NaN stays, to be noticed
-    }
-    const double square = squared_norm(change, m);
-    const T factor = square > 1 ? T(1 / std::sqrt(square)) : T(1);
-    for (Index i = 0; i < m; ++i) {
-        const T value = change[i] * factor;
-        change[i] = value - atom[i];
-        atom[i] = value;
-    }
-}
 
 }  // namespace
 

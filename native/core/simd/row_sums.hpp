@@ -29,7 +29,8 @@ template <class T>
 inline constexpr int slice_vectors = 8;
 
 // after = fade · before + Σ_i weights[i] · table[rows[i]] for the first `length` numbers of each row, at most slice_vectors
-// vectors; nothing needs to be aligned. With fade = 0, `before` is not read and may be `after`; otherwise they must not overlap.
+// vectors; nothing needs to be aligned. With fade = 0, `before` is not read and may be `after`; otherwise they must not overlap,
+// unless they are the same and `length` is whole vectors.
 template <class T>
 void add_slices(const RowSum<T>& row_sum, Index length, T fade, const T* before, T* after) {
     const T *const table = row_sum.table, *const weights = row_sum.weights;

@@ -23,6 +23,7 @@ from taskdict._learning.objective import Objective, Weights
 from taskdict.losses import Loss, is_quadratic, sees_codes
 from taskdict.streams.pairs import Batch
 
+MOST_ATOMS = 2048  # for ridge regression in closed form, which needs the products of all pairs of their coefficients
 LEAST_FREEDOM = 1e-10  # of a sample from its own prediction, 1 − h; less is rounding
 THOROUGH: dict[str, float] = {"maxiter": 500, "maxcor": 20}  # of L-BFGS
 QUICK: dict[str, float] = {"maxiter": 100, "maxcor": 20, "ftol": 1e-6}  # as scikit-learn's LogisticRegression
@@ -32,7 +33,8 @@ Slopes = tuple[float, Floats, Floats]  # a value, and its gradients in W and b
 def fit_model(objective: Objective, start: Weights, batch: Batch, n_threads: int = 1) -> Weights:
     """Return the weights with the W and b that minimise the task's loss plus ν/2 ‖W‖² at fixed codes.
 
-    Ridge regression in closed form, any other loss by L-BFGS from the W and b that are given.
+    Ridge regression in closed form, any other loss, or more than `MOST_ATOMS` atoms, by L-BFGS from the W and b that
+    are given.
     """
     n = len(batch.X)
     if n == 0:
@@ -42,7 +44,7 @@ def fit_model(objective: Objective, start: Weights, batch: Batch, n_threads: int
     if batch.weights is not None:
         weights *= batch.weights
     has_features = isinstance(objective.model, (LinearModel, SplitModel, JointModel))
-    if is_quadratic(objective.loss) and has_features:
+    if is_quadratic(objective.loss) and has_features and len(start.D) <= MOST_ATOMS:
         nu = objective.nu / objective.task if objective.task > 0 else objective.nu
         features = design(objective.model, coded)
         found = _ridge(features, batch.y, weights, nu, objective.fit_intercept, start.W, start.b)

@@ -2,7 +2,7 @@
 
 Minimises the expectation of ½‖x − Dα*‖² + λ1‖α*‖₁ + λ2/2‖α*‖² over dictionaries D in a constraint set
 (``eq:ell1penalty``, ``eq:C``, ``eq:datadict``). Each batch is encoded on the dictionary so far; its codes enter the
-statistics A = Σ w α αᵀ and B = Σ w x αᵀ; then each atom moves to the minimiser of ½ tr(DᵀD A) − tr(DᵀB).
+statistics (:mod:`taskdict._learning.statistics`); then each atom moves to the minimiser that they give.
 
 A signal's weight w fades as others come, see :func:`fading`. The weights are those of signals, not of batches, so that
 the sizes of batches do not matter.
@@ -19,14 +19,13 @@ from numpy.typing import NDArray
 
 from taskdict._coding.rules import Rule
 from taskdict._common.arrays import Floats
-from taskdict._native import BadSignalError, Encoder, sum_outer, sum_outer_sparse, update_atoms
+from taskdict._learning.duplicates import duplicates
+from taskdict._learning.statistics import FullStatistics, Statistics, no_statistics, statistics_of
+from taskdict._native import BadSignalError, Encoder
 from taskdict.constraints import UnitBall
 
 DUPLICATE_COSINE = 1 - 1e-6  # cosine of the angle between two atoms from which on the second is a duplicate
 UNUSED_LIMIT = 100  # an atom is dead when it was not used while each atom was used so many times on average
-
-
-_ARRAYS = ("dictionary", "A", "B", "last_used")  # of a OnlineState
 
 
 @dataclass(frozen=True)
@@ -50,8 +49,7 @@ class OnlineState:
     """Where learning is after some batches; a step makes a new one, so that an interrupted step changes nothing."""
 
     dictionary: Floats  # (n_components, n_features); an atom that no signal has been found for yet is zero
-    A: Floats  # Σ w α αᵀ
-    B: Floats  # Σ w α xᵀ, of the shape of the dictionary
+    statistics: Statistics  # of the signals so far
     last_used: NDArray[np.int64]  # of each atom: how many signals had been seen when it was last used; −1 if it is zero
     n_batches: int = 0
     n_signals: int = 0
@@ -59,11 +57,9 @@ class OnlineState:
     position: Any = None  # where the stream of signals was after the last batch
 
     @classmethod
-    def start(cls, dictionary: Floats) -> OnlineState:
-        """Begin with this dictionary and no signal seen."""
-        p = dictionary.shape[0]
-        A = np.zeros((p, p), dictionary.dtype)
-        return cls(dictionary, A, np.zeros_like(dictionary), np.where(dictionary.any(axis=1), 0, -1))
+    def start(cls, dictionary: Floats, statistics: Statistics | None = None) -> OnlineState:
+        """Begin with this dictionary and no signal seen; `statistics` of none, if they are to be of a certain kind."""
+        return cls(dictionary, statistics or no_statistics(dictionary), np.where(dictionary.any(axis=1), 0, -1))
 
     def unborn(self) -> NDArray[np.bool_]:
         """Return which atoms are still zero."""
@@ -72,24 +68,25 @@ class OnlineState:
     def to_file(self) -> tuple[dict[str, Floats], dict[str, Any]]:
         """Return the arrays of the state, and the rest as what JSON can hold."""
         names = ("n_batches", "n_signals", "n_nonzeros", "position")
-        return {name: getattr(self, name) for name in _ARRAYS}, {name: getattr(self, name) for name in names}
+        arrays = {"dictionary": self.dictionary, "last_used": self.last_used, **self.statistics.arrays()}
+        return arrays, {name: getattr(self, name) for name in names}
 
     @classmethod
     def from_file(cls, arrays: dict[str, Floats], numbers: dict[str, Any]) -> OnlineState:
         """Return the state that `to_file` has described; the core trusts the shapes, so they are checked here."""
-        dictionary, A, B, last_used = (arrays[name] for name in _ARRAYS)
-        p, m = dictionary.shape
-        sound = A.shape == (p, p) and B.shape == (p, m) and last_used.shape == (p,) and last_used.dtype == np.int64
-        if not sound or {dictionary.dtype, A.dtype, B.dtype} not in ({np.dtype("f4")}, {np.dtype("f8")}):
+        dictionary, last_used = arrays["dictionary"], arrays["last_used"]
+        p, _ = dictionary.shape
+        if last_used.shape != (p,) or last_used.dtype != np.int64 or dictionary.dtype not in ("f4", "f8"):
             raise ValueError("its arrays do not fit each other")
+        statistics = statistics_of(arrays, dictionary)
         counts = {name: int(numbers[name]) for name in ("n_batches", "n_signals", "n_nonzeros")}
         if not all(0 <= count < 2**62 for count in counts.values()) or counts["n_batches"] > counts["n_signals"]:
             raise ValueError("its counts make no sense")
-        if not all(np.isfinite(array).all() for array in (dictionary, A, B)):
+        if not np.isfinite(dictionary).all():
             raise ValueError("its arrays are not finite")
         if numbers["position"] is not None and not isinstance(numbers["position"], dict):
             raise ValueError("its place in a stream makes no sense")
-        return cls(dictionary, A, B, last_used, **counts, position=numbers["position"])
+        return cls(dictionary, statistics, last_used, **counts, position=numbers["position"])
 
 
 @dataclass(frozen=True)
@@ -109,25 +106,16 @@ class OnlineLearner:
         self.state = state
         self.steps: list[OnlineStep] = []  # at least those of the batches that count
         self.n_threads = n_threads
-        self._make_buffers()
+        self._made: list[Statistics] = []  # the last that this learner has made, to be written over
 
     @property
     def counted(self) -> list[OnlineStep]:
         """The steps of the batches that count."""
         return self.steps[: self.state.n_batches]
 
-    def _make_buffers(self) -> None:
-        """Make room for the statistics to come; those of the state itself may be read-only."""
-        A, B = self.state.A, self.state.B
-        self._buffers = [(np.empty_like(A), np.empty_like(B)) for _ in range(2)]
-
     def __getstate__(self) -> dict[str, Any]:
         """Leave out what holds nothing."""
-        return {name: value for name, value in vars(self).items() if name != "_buffers"}
-
-    def __setstate__(self, state: dict[str, Any]) -> None:
-        vars(self).update(state)
-        self._make_buffers()
+        return {**vars(self), "_made": []}
 
     def step(self, X: Floats, position: Any = None) -> OnlineStep:
         """Learn from the signals in the rows of X, of the dictionary's dtype and contiguous.
@@ -157,12 +145,13 @@ class OnlineLearner:
         objectives = self.problem.coding_rule.objectives(encoded, encoder.objectives(encoded, X))
 
         fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
-        A, B = next((A, B) for A, B in self._buffers if A is not state.A)  # those of the state before last
-        sum_outer_sparse(encoded, fade, state.A, A, self.n_threads)
-        sum_outer(encoded, encoded.values, X, fade, state.B, B, self.n_threads)
-        dictionary = state.dictionary.copy()
-        update_atoms(dictionary, A, B, self.problem.constraint.positive, self.n_threads)
-        lost = len(encoded.indices) > 0 and A.diagonal().max() <= np.finfo(A.dtype).tiny
+        room = next(
+            (made for made in self._made if made is not state.statistics), None
+        )  # those of the state before last
+        statistics, dictionary = state.statistics.step(
+            state.dictionary, encoded, X, fade, self.problem.constraint.positive, self.n_threads, room
+        )
+        lost = len(encoded.indices) > 0 and statistics.largest_curvature() <= np.finfo(dictionary.dtype).tiny
         if lost or not np.isfinite(dictionary.sum()):
             raise ValueError(
                 f"the squares of codes and signals of this size {'under' if lost else 'over'}flow {dictionary.dtype}: "
@@ -172,19 +161,20 @@ class OnlineLearner:
         last_used[encoded.indices] = n_now
         new = OnlineState(
             dictionary,
-            A,
-            B,
+            statistics,
             last_used,
             n_batches=state.n_batches + 1,
             n_signals=n_now,
             n_nonzeros=state.n_nonzeros + len(encoded.indices),
             position=position,
         )
-        useless = _useless(new, encoder)
+        useless = _useless(new, self._twins(state, encoder))
         replaced = self._replace(new, useless, X, np.argsort(-objectives, kind="stable")) if useless.any() else 0
 
         step = OnlineStep(float(objectives.mean()), len(encoded.indices) / len(X), replaced)
         self.steps[state.n_batches :] = [step]
+        if isinstance(statistics, FullStatistics):
+            self._made = [*self._made, statistics][-2:]
         self.state = new  # from here on, the batch counts
         return step
 
@@ -196,6 +186,12 @@ class OnlineLearner:
             positive=self.problem.positive_code,
             n_threads=self.n_threads,
         )
+
+    def _twins(self, state: OnlineState, encoder: Encoder) -> NDArray[Any]:
+        """Return which atoms of an encoder's dictionary are duplicates of earlier ones."""
+        if isinstance(state.statistics, FullStatistics):  # few atoms: the encoder has all their products
+            return encoder.duplicates(DUPLICATE_COSINE)
+        return duplicates(state.dictionary, DUPLICATE_COSINE, either_sign=not self.problem.positive_code)
 
     def _give_birth(self, X: Floats) -> tuple[OnlineState, NDArray[np.intp]]:
         """Put signals of X, in their order, in the place of atoms that are still zero; return which."""
@@ -213,9 +209,7 @@ class OnlineLearner:
         rows, atoms = self._new_atoms(X, worst_first, state.dictionary, int(useless.sum()))
         places = np.flatnonzero(useless)[: len(rows)]
         state.dictionary[places] = atoms
-        state.A[places, :] = 0
-        state.A[:, places] = 0
-        state.B[places] = 0
+        state.statistics.forget(places)
         state.last_used[places] = state.n_signals
         return len(places)
 
@@ -235,9 +229,8 @@ class OnlineLearner:
             rows, atoms = np.concatenate([rows, some[useful]]), np.concatenate([atoms, more[useful]])
             if len(rows) == 0:
                 continue
-            together = np.concatenate([others, atoms], dtype=np.float32)  # good enough to detect duplicates
-            repeated = self._encoder(together).duplicates(DUPLICATE_COSINE) - len(others)
-            repeated = repeated[repeated >= 0]
+            together, either_sign = np.concatenate([others, atoms]), not self.problem.positive_code
+            repeated = duplicates(together, DUPLICATE_COSINE, either_sign=either_sign, first=len(others)) - len(others)
             rows, atoms = np.delete(rows, repeated), np.delete(atoms, repeated, axis=0)
             if len(rows) >= count:
                 break
@@ -279,12 +272,12 @@ def has_converged(objectives: Sequence[float], tol: float) -> bool:
     return bool(before.mean() - recent.mean() + 2 * error <= tol * recent.mean())
 
 
-def _useless(state: OnlineState, encoder: Encoder) -> NDArray[np.bool_]:
+def _useless(state: OnlineState, twins: NDArray[Any]) -> NDArray[np.bool_]:
     """Return which atoms no code has used for long, or had a twin among the atoms before them in the last encoding."""
     p = len(state.dictionary)
     uses_per_signal = state.n_nonzeros / state.n_signals / p
     useless: NDArray[np.bool_] = (state.n_signals - state.last_used) * uses_per_signal > UNUSED_LIMIT
-    useless[encoder.duplicates(DUPLICATE_COSINE)] = True
+    useless[twins] = True
     return useless & ~state.unborn()
 
 
