@@ -7,6 +7,7 @@
 #include "simd/scans.hpp"
 #include "solve/active_set.hpp"
 #include "solve/homotopy.hpp"
+#include "solve/pursuit.hpp"
 #include "solve/refine.hpp"
 
 namespace taskdict::TASKDICT_ISA {
@@ -14,8 +15,9 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,      slice_vectors<T> * lanes<T>,
-            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
+    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,       slice_vectors<T> * lanes<T>,
+            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>, pursue<T>,
+            correct<T>,     strongest<T>,   residual_of_code<T>, correlate_residual<T>};
 }
 
 }  // namespace

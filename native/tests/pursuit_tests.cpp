@@ -1,0 +1,7 @@
+#include "check.hpp"
+
+namespace taskdict::tests {
+
+void test_pursuit() {}
+
+}  // namespace taskdict::tests
