@@ -14,6 +14,7 @@ constexpr Index atoms_at_once = 1024;     // of a product of residuals: a whole 
 constexpr double double_roundoff = 1.2e-16;
 constexpr double enough_accuracy = 0.1;  // of the promise: a code is corrected until this is reached
 constexpr int max_corrections = 4;
+constexpr Index first_capacity = 32;      // of a workspace
 
 template <class T>
 constexpr double unit_roundoff = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
@@ -39,8 +40,40 @@ int exponent_of(const T* atom, Index m) {
 }  // namespace
 
 template <class T>
-MatchingPursuit<T>::Scratch::Scratch(const MatchingPursuit& pursuit) : residual(round_up(pursuit.m_, whole_vectors)) {
-    if (pursuit.gram_) workspace.emplace(pursuit.gram_->view());
+MatchingPursuit<T>::Scratch::Scratch(const MatchingPursuit& pursuit) : stride(pursuit.stride()), residual(round_up(pursuit.m_, whole_vectors)) {
+    if (pursuit.has_gram()) grow(std::min(first_capacity, std::min(pursuit.p_, pursuit.m_)));
+}
+
+template <class T>
+void MatchingPursuit<T>::Scratch::grow(Index capacity) {
+    PursuitWorkspace<T>& w = workspace;
+    const Index kept = w.size, before = w.capacity;
+    Array<T> more_rows(capacity * stride + stride), more_numbers(capacity * (capacity + 4));
+    Array<std::int32_t> more_atoms(capacity);
+    T* next = more_numbers.data();
+    const auto move = [&](T*& part, Index count) {
+        if (kept > 0) std::copy_n(part, kept, next);
+        part = next;
+        next += count;
+    };
+    move(w.inverse_pivots, capacity);
+    move(w.along, capacity);
+    move(w.alpha, capacity);
+    move(w.scratch, capacity);
+    for (Index i = 0; i < kept; ++i) std::copy_n(w.triangle + i * before, i, next + i * capacity);
+    w.triangle = next;
+    if (kept > 0) {
+        std::copy_n(w.rows, kept * stride, more_rows.data());
+        std::copy_n(w.c, stride, more_rows.data() + capacity * stride);
+        std::copy_n(w.atoms, kept, more_atoms.data());
+    }
+    w.rows = more_rows.data();
+    w.c = w.rows + capacity * stride;
+    w.atoms = more_atoms.data();
+    w.capacity = capacity;
+    rows = std::move(more_rows);
+    numbers = std::move(more_numbers);
+    atoms = std::move(more_atoms);
 }
 
 template <class T>
@@ -72,24 +105,26 @@ MatchingPursuit<T>::MatchingPursuit(const T* atoms, Index p, Index m, bool spars
         largest_norm_ = std::max(largest_norm_, norm);
     }
     if (only_exact_) return;
-    packed_ = pack(atoms_.data(), p, m);
-    if (pursuit_by_gram(p, m, sizeof(T))) {
-        gram_.emplace(atoms_.data(), packed_, p, m, 0.0, n_threads, interrupt);
+    const Index panel = instruction_set().kernels<T>().panel_width;
+    weights_ = Array<T>(p);
+    Array<T> units(p * m);  // the atoms with norm one
+    for (Index j = 0; j < p; ++j) {
+        const double norm = norms_[std::size_t(j)];
+        weights_[j] = norm > 0 ? T(1 / norm) : T(0);
+        for (Index i = 0; i < m; ++i) units[j * m + i] = norm > 0 ? T(double(atoms_[j * m + i]) / norm) : T(0);
+    }
+    packed_ = pack(units.data(), p, m);
+    if (pursuit_by_gram(double(p), double(m), sizeof(T))) {
+        gram_.emplace(units.data(), packed_, p, m, 0.0, n_threads, interrupt);
         if (sparse) {
             packed_ = Array<T>();
             transposed_ = Array<T>(m * stride());
             for (Index j = 0; j < p; ++j)
-                for (Index i = 0; i < m; ++i) transposed_[i * stride() + j] = atoms_[j * m + i];
+                for (Index i = 0; i < m; ++i) transposed_[i * stride() + j] = units[j * m + i];
         }
     }
-    const Index padded = std::max(stride(), round_up(p, instruction_set().kernels<T>().panel_width));
-    weights_ = Array<T>(padded);
-    share_weights_ = Array<T>(padded);
-    for (Index j = 0; j < p; ++j) {
-        const double norm = norms_[std::size_t(j)];
-        weights_[j] = norm > 0 ? T(1 / norm) : T(0);
-        share_weights_[j] = T(shares_[std::size_t(j)]);
-    }
+    unit_shares_ = Array<T>(std::max(stride(), round_up(p, panel)));
+    for (Index j = 0; j < p; ++j) unit_shares_[j] = T(shares_[std::size_t(j)] * norms_[std::size_t(j)]);
 }
 
 template <class T>
@@ -120,32 +155,29 @@ double MatchingPursuit<T>::scale_of(double largest, const Loaded& loaded) const 
 
 template <class T>
 void MatchingPursuit<T>::pursue_one(const Signal& signal, Result& result, Scratch& scratch, Interrupt& interrupt) const {
-    result = {};
+    result.clear();
     if (signal.loaded.norm == 0) return;
     if (only_exact_ || signal.loaded.wide) return pursue_exactly(signal, {}, -1, result, interrupt);
     const Kernels<T>& kernels = instruction_set().kernels<T>();
     const Gram<T>& gram = gram_->view();
-    OwnedWorkspace<T>& workspace = *scratch.workspace;
-    Workspace<T>& w = workspace.view;
-    const double scale = scale_of(double(kernels.strongest(signal.c, share_weights_.data(), gram.stride).score), signal.loaded);
+    PursuitWorkspace<T>& w = scratch.workspace;
+    const double scale = scale_of(double(kernels.strongest(signal.c, unit_shares_.data(), gram.stride).score), signal.loaded);
     const PursuitProblem<T> problem = {gram,
-                                       atoms_.data(),
-                                       m_,
-                                       weights_.data(),
-                                       largest_norm_,
                                        signal.c,
+                                       atoms_.data(),
+                                       weights_.data(),
+                                       m_,
                                        signal.x,
                                        signal.loaded.norm,
                                        most(signal),
                                        max_error(signal),
                                        [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); },
                                        &interrupt};
-    workspace.clear();
+    w.clear();
     Pursued outcome;
-    while ((outcome = kernels.pursue(w, problem, scratch.residual.data())) == Pursued::full)
-        workspace.grow(std::min(2 * w.capacity, round_up(p_, capacity_step)));
+    while ((outcome = kernels.pursue(w, problem, scratch.residual.data())) == Pursued::full) scratch.grow(2 * w.capacity);
     if (scale < 0 && outcome == Pursued::done && w.size > 0) outcome = Pursued::doubtful;
-    const auto correct = [&](const std::vector<double>& correlations) { kernels.correct(w, gram, correlations.data()); };
+    const auto correct = [&](const std::vector<double>& correlations) { kernels.correct(w, weights_.data(), correlations.data()); };
     if (finish(signal, w.size, w.atoms, w.alpha, scale, outcome == Pursued::doubtful, correct, result, scratch)) return unscale(signal, result, interrupt);
     pursue_exactly(signal, {w.atoms, std::size_t(w.size)}, scale, result, interrupt);
 }
@@ -247,7 +279,7 @@ void MatchingPursuit<T>::pursue_together(std::span<const Signal> block, std::spa
     };
     for (std::size_t r = 0; r < block.size(); ++r) {
         const Signal& signal = block[r];
-        results[r] = {};
+        results[r].clear();
         if (signal.loaded.norm == 0) continue;
         if (signal.loaded.wide) {
             pursue_exactly(signal, {}, -1, results[r], interrupt);
@@ -273,9 +305,9 @@ void MatchingPursuit<T>::pursue_together(std::span<const Signal> block, std::spa
                               atoms_at_once});
             for (std::size_t i = 0; i < rows.size(); ++i) {
                 const T* products = scratch.products.data() + Index(i) * atoms_at_once;
-                const Strongest<T> best = kernels.strongest(products, weights_.data() + first, width);
+                const Strongest<T> best = kernels.strongest(products, nullptr, width);
                 if (best.score > rows[i].best.score) rows[i].best = {best.score, std::int32_t(best.atom + first)};
-                if (first_step) largest[i] = std::max(largest[i], kernels.strongest(products, share_weights_.data() + first, width).score);
+                if (first_step) largest[i] = std::max(largest[i], kernels.strongest(products, unit_shares_.data() + first, width).score);
             }
         }
         std::vector<Row> left;

@@ -3,7 +3,8 @@
 //     p × p Gram matrix:        solve/pursuit.hpp ──────────────► solve/exact_pursuit.hpp
 //     dictionary too large:     products of residuals (here) ───► solve/exact_pursuit.hpp
 //
-// Atoms are scaled by powers of two to norms of about one, so that they may have any norms, and signals as by the encoder.
+// Atoms are scaled by powers of two to norms of about one, so that they may have any norms, and signals as by the encoder. The kernels
+// see atoms of norm one, which are rounded; codes are then corrected and certified with the atoms themselves.
 #pragma once
 
 #include <optional>
@@ -14,7 +15,7 @@
 #include "dictionary/scaling.hpp"
 #include "solve/exact_pursuit.hpp"
 #include "solve/orthogonal_basis.hpp"
-#include "solve/owned_workspace.hpp"
+#include "solve/pursuit_workspace.hpp"
 
 namespace taskdict {
 
@@ -36,6 +37,13 @@ class MatchingPursuit {
         std::vector<T> alpha;
         std::uint8_t status = 0;
         double kkt = 0;
+
+        void clear() {
+            atoms.clear();
+            alpha.clear();
+            status = 0;
+            kkt = 0;
+        }
     };
 
     class Scratch {
@@ -44,7 +52,12 @@ class MatchingPursuit {
 
       private:
         friend class MatchingPursuit;
-        std::optional<OwnedWorkspace<T>> workspace;
+        void grow(Index capacity);  // keeps the pursuit so far
+
+        Index stride;
+        PursuitWorkspace<T> workspace;
+        Array<T> rows, numbers;
+        Array<std::int32_t> atoms;
         Array<double> residual;
         std::vector<double> correlations;
         Array<T> residuals, products;  // of a block
@@ -99,7 +112,8 @@ class MatchingPursuit {
     Array<T> atoms_;
     std::vector<int> exponents_;  // of the power of two by which an atom was divided
     std::vector<double> norms_, shares_;
-    Array<T> weights_, share_weights_;  // 1 / ‖d_j‖ and the shares, as the kernels read them
+    Array<T> weights_;       // 1 / ‖d_j‖, zero for zero atoms
+    Array<T> unit_shares_;  // the shares times the norms: from products with atoms of norm one to the unit of the correlations
     double largest_norm_ = 0;
     Index summands_ = 0;  // of a product
     bool only_exact_ = false;

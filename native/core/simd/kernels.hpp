@@ -1,6 +1,7 @@
 // The kernels as tables of functions, one table per instruction set, chosen once at run time.
 #pragma once
 
+#include "solve/pursuit_workspace.hpp"
 #include "solve/solver.hpp"
 
 namespace taskdict {
@@ -78,20 +79,19 @@ struct DoubtfulProblem {
     double slack;  // bound on the error of the single-precision ρ
 };
 
-// A pursuit (solve/pursuit.hpp) of one signal on atoms with norms of about one.
+// A pursuit (solve/pursuit.hpp) of one signal. M and c are those of atoms with norm one, zero for zero atoms.
 template <class T>
 struct PursuitProblem {
     const Gram<T>& gram;
-    const T* atoms;  // p × m
+    const T* c;        // Dᵀx, a row of M long
+    const T* atoms;    // p × m, of any norms
+    const T* weights;  // 1 / ‖d_j‖
     Index m;
-    const T* weights;     // 1 / ‖d_j‖, zero for zero atoms; a row of M long
-    double largest_norm;  // of an atom
-    const T* c;           // Dᵀx, a row of M long
     const T* x;
     double norm;  // ‖x‖, or a little more
     Index max_nonzero;
-    double max_error;       // of ‖x − Dα‖²; negative if there is no such rule
-    void (*poll)(void*);    // called with `context` now and then; may throw
+    double max_error;     // of ‖x − Dα‖²; negative if there is no such rule
+    void (*poll)(void*);  // called with `context` now and then; may throw
     void* context;
 };
 
@@ -134,8 +134,8 @@ struct Kernels {
     Magnitude (*load_signal)(const T* x, Index step, Index m, T factor, T* out, float* narrow);  // out = factor · x
     Solver<T> active_set;
     Solver<T> homotopy;
-    Pursued (*pursue)(Workspace<T>&, const PursuitProblem<T>&, double* residual);
-    void (*correct)(Workspace<T>&, const Gram<T>&, const double* correlations);
+    Pursued (*pursue)(PursuitWorkspace<T>&, const PursuitProblem<T>&, double* residual);
+    void (*correct)(PursuitWorkspace<T>&, const T* weights, const double* correlations);
     Strongest<T> (*strongest)(const T* c, const T* weights, Index count);
     double (*residual_of_code)(const CodeMeasurement<T>&, double* residual);
     void (*correlate_residual)(const T* atoms, Index m, const double* residual, const std::int32_t* list, Index count, double* out);

@@ -1,21 +1,21 @@
-// Orthogonal matching pursuit of one signal: the atom with the largest |⟨r, d_j⟩| / ‖d_j‖ joins the support Λ, then α is the
-// least-squares solution on Λ and r = x − Dα.
+// Orthogonal matching pursuit of one signal: the atom with the largest |⟨r, d_j⟩| joins the support Λ, then α is the least-squares
+// solution on Λ and r = x − Dα. Atoms have norm one, up to rounding.
 //
-// The signal is seen through c = Dᵀx and M = DᵀD: the correlations Dᵀr = c − Mα of all atoms and the choice of the next one are one
-// sweep over k rows of M. Each step solves for a correction to the measured correlations on Λ, which should be zero, so errors of the
-// inverse do not add up. What this arithmetic cannot decide is `doubtful`, and left to the exact pursuit.
+// The signal is seen through c = Dᵀx and M = DᵀD. With D_Λ = QR, the rows V = DᵀQ are all that a step needs: R is in them, r = x − QQᵀx
+// makes the correlations fall by a multiple of the last row, and each row follows from a row of M and the earlier ones, which stay in
+// the first-level cache. What this arithmetic cannot decide is `doubtful`, and left to the exact pursuit.
 #pragma once
 
 #include "solve/doubtful.hpp"
-#include "solve/support.hpp"
+#include "solve/pursuit_workspace.hpp"
 
 namespace taskdict::TASKDICT_ISA {
 
-// Squared distances below this, relative to the squared norm of the atom, have too few digits.
+// Squared distances from the span of Λ below this have too few digits.
 template <class T>
 inline constexpr T doubtful_distance = sizeof(T) == 4 ? T(1e-3) : T(1e-8);
 
-// Correlations below this many units of rounding of the signal and its approximation are doubtful.
+// Correlations below this many units of rounding of the signal are doubtful.
 inline constexpr int doubtful_units = 32;
 
 // Correlations on Λ above this share of the largest may change the choice of the next atom.
@@ -26,35 +26,51 @@ inline Vector<double> load_wide(const double* from) {
     return load_unaligned(from);
 }
 
-// The largest score in each lane so far, with the vector that it is in. Of equal scores, that of the smallest atom is kept.
+// The largest |c_j| in each lane so far, with the group of vectors that it is in.
 template <class T>
 struct Leaders {
     using Places = decltype(Vector<T>{} > Vector<T>{});
     Vector<T> scores = {};
-    Places places = {};
+    Places groups = {};
 
-    void meet(Vector<T> score, Index at) {
-        const Places better = score > scores;
-        scores = better ? score : scores;
-        places = better ? Places{} + std::int32_t(at) : places;
+    template <int n>
+    void meet(const Vector<T> (&values)[n], Index first) {
+        Vector<T> top = abs<T>(values[0]);
+        for (int v = 1; v < n; ++v) top = maximum<T>(top, abs<T>(values[v]));
+        const Places better = top > scores;
+        scores = better ? top : scores;
+        groups = better ? Places{} + std::int32_t(first) : groups;
     }
 
-    Strongest<T> first() const {
-        Strongest<T> best = {T(0), -1};
+    // The first of the largest; `value(at)` is the vector at an atom.
+    template <class Value>
+    Strongest<T> first(Index count, Value value) const {
+        Strongest<T> best = {largest<T>(scores), -1};
+        if (!(best.score > 0)) return best;
         for (int l = 0; l < lanes<T>; ++l) {
-            const std::int32_t atom = std::int32_t(places[l]) + l;
-            if (scores[l] > best.score || (scores[l] == best.score && best.atom >= 0 && atom < best.atom)) best = {scores[l], atom};
+            if (scores[l] != best.score) continue;
+            for (Index at = Index(groups[l]) * lanes<T>; at < count; at += lanes<T>) {
+                if (abs<T>(value(at))[l] != best.score) continue;
+                const std::int32_t atom = std::int32_t(at) + l;
+                if (best.atom < 0 || atom < best.atom) best.atom = atom;
+                break;
+            }
         }
         return best;
     }
 };
 
-// The atom with the largest |c_j| · weights[j] among `count`, a whole number of vectors.
+// The first atom with the largest |c_j|, or |c_j| · weights[j] unless that is null, among `count`: a whole number of vectors.
 template <class T>
 Strongest<T> strongest(const T* c, const T* weights, Index count) {
     Leaders<T> leaders;
-    for (Index at = 0; at < count; at += lanes<T>) leaders.meet(abs<T>(load(c + at)) * load(weights + at), at);
-    return leaders.first();
+    const auto value = [=](Index at) { return weights ? load(c + at) * load(weights + at) : load(c + at); };
+    in_groups(count / lanes<T>, [&](auto n, Index first) {
+        Vector<T> values[n.value];
+        for (int v = 0; v < n.value; ++v) values[v] = value((first + v) * lanes<T>);
+        leaders.meet(values, first);
+    });
+    return leaders.first(count, value);
 }
 
 // residual = x − Σ_i alpha[i] · atoms[list[i]] in double precision, for m numbers; returns ‖residual‖².
@@ -106,74 +122,108 @@ void correlate_residual(const T* atoms, Index m, const double* residual, const s
     }
 }
 
-// The support and the coefficients so far are in the workspace: a call after `full` goes on from there. `residual` is scratch for m
-// numbers, in whole vectors.
+// b = R⁻¹ b, with the columns of the triangle R in the workspace.
 template <class T>
-Pursued pursue(Workspace<T>& w, const PursuitProblem<T>& problem, double* residual) {
-    Support<T> support(w, problem.gram);
-    const T* const c = problem.c;
-    const Index stride = problem.gram.stride;
-    const double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
-    const auto error = [&] { return residual_of_code<T>({problem.atoms, problem.m, problem.x, w.atoms, w.alpha, w.size}, residual); };
-    const bool bounded = problem.max_error >= 0;
-    double squares = 0;
-    if (bounded) {
-        squares = residual_of_code<T>({problem.atoms, problem.m, problem.x, w.atoms, w.alpha, 0}, residual);
-        if (squares <= problem.max_error) return Pursued::done;
-    }
-    for (;;) {
-        const Index k = w.size;
-        double explained = 0, sizes = 0, l1 = 0;
-        for (Index i = 0; i < k; ++i) {
-            const double part = double(w.alpha[i]) * double(c[w.atoms[i]]);
-            explained += part;
-            sizes += std::fabs(part);
-            l1 += std::fabs(double(w.alpha[i]));
-        }
-        // ‖x − Dα‖² = ‖x‖² − cᵀα for the least-squares solution; where rounding might decide, it is measured.
-        if (bounded && k > 0 && squares - explained - 2 * doubtful_units * unit * (squares + sizes) <= problem.max_error &&
-            error() <= problem.max_error)
-            return Pursued::done;
-        if (k == problem.max_nonzero) return Pursued::done;
-        if (problem.poll && k % 16 == 15) problem.poll(problem.context);
-        Strongest<T> best;
-        if (k == 0) {
-            best = strongest(c, problem.weights, stride);
-        } else {
-            Leaders<T> leaders;
-            in_groups(stride / lanes<T>, [&](auto n, Index first) {
-                Vector<T> sums[n.value] = {};
-                sum_of_rows<T, n.value>(k, w.alpha, [&](Index i) { return support.gram_row(i) + first * lanes<T>; }, sums);
-                for (int v = 0; v < n.value; ++v) {
-                    const Index at = (first + v) * lanes<T>;
-                    const Vector<T> value = load(c + at) - sums[v];
-                    store(w.rho + at, value);
-                    leaders.meet(abs<T>(value) * load(problem.weights + at), at);
-                }
-            });
-            best = leaders.first();
-        }
-        if (!(double(best.score) > doubtful_units * unit * (problem.norm + l1 * problem.largest_norm))) return Pursued::doubtful;
-        if (w.position[best.atom] >= 0) return Pursued::doubtful;
-        for (Index i = 0; i < k; ++i) {
-            w.residual[i] = w.rho[w.atoms[i]];
-            if (!(std::fabs(w.residual[i]) * problem.weights[w.atoms[i]] <= doubtful_share<T> * best.score)) return Pursued::doubtful;
-        }
-        if (k == w.capacity) return Pursued::full;
-        const T correlation = k == 0 ? c[best.atom] : w.rho[best.atom];
-        if (support.add(best.atom, correlation > 0 ? T(1) : T(-1), correlation, doubtful_distance<T>) != Joined::yes) return Pursued::doubtful;
-        support.apply_inverse(w.residual, w.step);
-        for (Index i = 0; i <= k; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
+void solve_upper(const PursuitWorkspace<T>& w, T* b) {
+    for (Index i = w.size - 1; i >= 0; --i) {
+        const T* column = w.triangle + i * w.capacity;
+        b[i] *= w.inverse_pivots[i];
+        for (Index j = 0; j < i; ++j) b[j] -= column[j] * b[i];
     }
 }
 
-// α += (M_ΛΛ)⁻¹ correlations
+// α of the atoms themselves.
 template <class T>
-void correct(Workspace<T>& w, const Gram<T>& gram, const double* correlations) {
-    const Support<T> support(w, gram);
-    for (Index i = 0; i < w.size; ++i) w.residual[i] = T(correlations[i]);
-    support.apply_inverse(w.residual, w.step);
-    for (Index i = 0; i < w.size; i += lanes<T>) store(w.alpha + i, load(w.alpha + i) + load(w.step + i));
+void set_solution(PursuitWorkspace<T>& w, const T* weights) {
+    for (Index i = 0; i < w.size; ++i) w.alpha[i] = w.along[i];
+    solve_upper(w, w.alpha);
+    for (Index i = 0; i < w.size; ++i) w.alpha[i] *= weights[w.atoms[i]];
+}
+
+// α += (D_ΛᵀD_Λ)⁻¹ correlations
+template <class T>
+void correct(PursuitWorkspace<T>& w, const T* weights, const double* correlations) {
+    T* const b = w.scratch;
+    for (Index i = 0; i < w.size; ++i) {
+        const T* column = w.triangle + i * w.capacity;
+        T value = T(correlations[i]) * weights[w.atoms[i]];
+        for (Index j = 0; j < i; ++j) value -= column[j] * b[j];
+        b[i] = value * w.inverse_pivots[i];
+    }
+    solve_upper(w, b);
+    for (Index i = 0; i < w.size; ++i) w.alpha[i] += b[i] * weights[w.atoms[i]];
+}
+
+// Sets v = (M_j − Σ_i column[i] · row_i) / pivot, the products of all atoms with the last vector of the basis, and after = before −
+// along · v; returns the strongest of `after`.
+template <class T>
+Strongest<T> advance(const PursuitWorkspace<T>& w, const Gram<T>& gram, const T* before) {
+    const Index last = w.size - 1, stride = gram.stride;
+    const T *const column = w.triangle + last * w.capacity, *const products = gram.rows + w.atoms[last] * stride, *const rows = w.rows;
+    T *const v = w.rows + last * stride, *const after = w.c;
+    const Vector<T> scale = broadcast(w.inverse_pivots[last]), along = broadcast(w.along[last]);
+    Leaders<T> leaders;
+    in_groups(stride / lanes<T>, [&](auto n, Index first) {
+        Vector<T> sums[n.value] = {}, values[n.value];
+        const Index at = first * lanes<T>;
+        sum_of_rows<T, n.value>(last, column, [&](Index i) { return rows + i * stride + at; }, sums);
+        for (int l = 0; l < n.value; ++l) {
+            const Vector<T> next = (load(products + at + l * lanes<T>) - sums[l]) * scale;
+            store(v + at + l * lanes<T>, next);
+            values[l] = load(before + at + l * lanes<T>) - along * next;
+            store(after + at + l * lanes<T>, values[l]);
+        }
+        leaders.meet(values, first);
+    });
+    return leaders.first(stride, [=](Index at) { return load(after + at); });
+}
+
+// The state is in the workspace: a call after `full` goes on from there. `residual` is scratch for m numbers, in whole vectors. Only the
+// outcome `done` or `doubtful` sets α.
+template <class T>
+Pursued pursue(PursuitWorkspace<T>& w, const PursuitProblem<T>& problem, double* residual) {
+    const Gram<T>& gram = problem.gram;
+    const double unit = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
+    const auto end = [&](Pursued outcome) {
+        set_solution(w, problem.weights);
+        return outcome;
+    };
+    const auto error = [&] { return residual_of_code<T>({problem.atoms, problem.m, problem.x, w.atoms, w.alpha, w.size}, residual); };
+    if (problem.max_error >= 0 && w.size == 0) {
+        w.squares = error();
+        if (w.squares <= problem.max_error) return Pursued::done;
+    }
+    for (;;) {
+        const Index k = w.size;
+        // ‖x − Dα‖² = ‖x‖² − ‖Qᵀx‖²; where rounding might decide, it is measured.
+        if (problem.max_error >= 0 && k > 0 && w.squares - w.explained - 2 * doubtful_units * unit * w.squares <= problem.max_error) {
+            set_solution(w, problem.weights);
+            if (error() <= problem.max_error) return Pursued::done;
+        }
+        if (k == problem.max_nonzero) return end(Pursued::done);
+        if (k == w.capacity) return Pursued::full;  // before c changes
+        if (problem.poll && k % 16 == 15) problem.poll(problem.context);
+        const T* c = k > 1 ? w.c : problem.c;
+        const Strongest<T> best = k > 0 ? advance(w, gram, c) : strongest<T>(c, nullptr, gram.stride);
+        if (k > 0) c = w.c;
+        if (!(double(best.score) > doubtful_units * unit * problem.norm * (1 + double(w.largest_inverse)))) return end(Pursued::doubtful);
+        for (Index i = 0; i < k; ++i)
+            if (!(std::fabs(c[w.atoms[i]]) <= doubtful_share<T> * best.score)) return end(Pursued::doubtful);
+        T* const column = w.triangle + k * w.capacity;
+        T distance = gram.rows[best.atom * gram.stride + best.atom];
+        for (Index i = 0; i < k; ++i) {
+            column[i] = w.rows[i * gram.stride + best.atom];
+            distance -= column[i] * column[i];
+        }
+        if (!(distance > doubtful_distance<T>)) return end(Pursued::doubtful);
+        const T inverse = T(1) / std::sqrt(distance);
+        w.inverse_pivots[k] = inverse;
+        w.largest_inverse = inverse > w.largest_inverse ? inverse : w.largest_inverse;
+        w.along[k] = c[best.atom] * inverse;
+        w.explained += double(w.along[k]) * double(w.along[k]);
+        w.atoms[k] = best.atom;
+        w.size = k + 1;
+    }
 }
 
 }  // namespace taskdict::TASKDICT_ISA
