@@ -3,7 +3,7 @@
 //
 // The signal is seen through c = Dᵀx and M = DᵀD. With D_Λ = QR, the rows V = DᵀQ are all that a step needs: R is in them, r = x − QQᵀx
 // makes the correlations fall by a multiple of the last row, and each row follows from a row of M and the earlier ones, which stay in
-// the first-level cache. What this arithmetic cannot decide is `doubtful`, and left to the exact pursuit.
+// the first-level cache. They are kept times the pivots of R. What this arithmetic cannot decide is `doubtful`, and left to the exact pursuit.
 #pragma once
 
 #include "solve/doubtful.hpp"
@@ -22,8 +22,19 @@ inline constexpr int doubtful_units = 32;
 template <class T>
 inline constexpr T doubtful_share = T(0.01);
 
+template <class V>
+using Element = decltype(V{}[0] + V{}[0]);
+
 inline Vector<double> load_wide(const double* from) {
     return load_unaligned(from);
+}
+
+// |value|, by its bits.
+template <class T>
+inline Vector<T> magnitude(Vector<T> value) {
+    using Bits = decltype(value > value);
+    constexpr auto all_but_sign = sizeof(T) == 4 ? 0x7FFFFFFF : 0x7FFFFFFFFFFFFFFF;
+    return (Vector<T>)((Bits)value & (Bits{} + Element<Bits>(all_but_sign)));
 }
 
 // The largest |c_j| in each lane so far, with the group of vectors that it is in.
@@ -34,9 +45,9 @@ struct Leaders {
     Places groups = {};
 
     template <int n>
-    void meet(const Vector<T> (&values)[n], Index first) {
-        Vector<T> top = abs<T>(values[0]);
-        for (int v = 1; v < n; ++v) top = maximum<T>(top, abs<T>(values[v]));
+    [[gnu::always_inline]] void meet(const Vector<T> (&values)[n], Index first) {
+        Vector<T> top = magnitude<T>(values[0]);
+        for (int v = 1; v < n; ++v) top = maximum<T>(top, magnitude<T>(values[v]));
         const Places better = top > scores;
         scores = better ? top : scores;
         groups = better ? Places{} + std::int32_t(first) : groups;
@@ -50,7 +61,7 @@ struct Leaders {
         for (int l = 0; l < lanes<T>; ++l) {
             if (scores[l] != best.score) continue;
             for (Index at = Index(groups[l]) * lanes<T>; at < count; at += lanes<T>) {
-                if (abs<T>(value(at))[l] != best.score) continue;
+                if (magnitude<T>(value(at))[l] != best.score) continue;
                 const std::int32_t atom = std::int32_t(at) + l;
                 if (best.atom < 0 || atom < best.atom) best.atom = atom;
                 break;
@@ -65,11 +76,17 @@ template <class T>
 Strongest<T> strongest(const T* c, const T* weights, Index count) {
     Leaders<T> leaders;
     const auto value = [=](Index at) { return weights ? load(c + at) * load(weights + at) : load(c + at); };
-    in_groups(count / lanes<T>, [&](auto n, Index first) {
-        Vector<T> values[n.value];
-        for (int v = 0; v < n.value; ++v) values[v] = value((first + v) * lanes<T>);
+    const Index vectors = count / lanes<T>;
+    Index first = 0;
+    for (; first + 4 <= vectors; first += 4) {
+        Vector<T> values[4];
+        for (int v = 0; v < 4; ++v) values[v] = value((first + v) * lanes<T>);
         leaders.meet(values, first);
-    });
+    }
+    for (; first < vectors; ++first) {
+        const Vector<T> values[1] = {value(first * lanes<T>)};
+        leaders.meet(values, first);
+    }
     return leaders.first(count, value);
 }
 
@@ -154,27 +171,49 @@ void correct(PursuitWorkspace<T>& w, const T* weights, const double* correlation
     for (Index i = 0; i < w.size; ++i) w.alpha[i] += b[i] * weights[w.atoms[i]];
 }
 
-// Sets v = (M_j − Σ_i column[i] · row_i) / pivot, the products of all atoms with the last vector of the basis, and after = before −
-// along · v; returns the strongest of `after`.
+template <class T>
+struct Advance {
+    const T *products, *rows, *weights, *before;
+    T *row, *after;
+    Index stride, last;
+    Vector<T> along;
+};
+
+// Some vectors of `advance`. Inlined, so that the compiler knows that no store changes a pointer.
+template <int n, class T>
+[[gnu::always_inline]] inline void advance_vectors(const Advance<T>& to, Index first, Leaders<T>& leaders) {
+    Vector<T> sums[n];
+    const Index at = first * lanes<T>;
+    for (int v = 0; v < n; ++v) sums[v] = load(to.products + at + v * lanes<T>);
+    const T* from = to.rows + at;
+    for (Index i = 0; i < to.last; ++i, from += to.stride) {
+        const Vector<T> weight = broadcast(to.weights[i]);
+        for (int v = 0; v < n; ++v) sums[v] -= weight * load(from + v * lanes<T>);
+    }
+    for (int v = 0; v < n; ++v) {
+        store(to.row + at + v * lanes<T>, sums[v]);
+        sums[v] = load(to.before + at + v * lanes<T>) - to.along * sums[v];
+        store(to.after + at + v * lanes<T>, sums[v]);
+    }
+    leaders.meet(sums, first);
+}
+
+// Sets row = M_j − Σ_i column[i] · row_i / pivot_i, for the atom j that joined last, and after = before − along · row / pivot; returns
+// the strongest of `after`. Rows are those of V times the pivots.
 template <class T>
 Strongest<T> advance(const PursuitWorkspace<T>& w, const Gram<T>& gram, const T* before) {
-    const Index last = w.size - 1, stride = gram.stride;
-    const T *const column = w.triangle + last * w.capacity, *const products = gram.rows + w.atoms[last] * stride, *const rows = w.rows;
-    T *const v = w.rows + last * stride, *const after = w.c;
-    const Vector<T> scale = broadcast(w.inverse_pivots[last]), along = broadcast(w.along[last]);
+    const Index last = w.size - 1, stride = gram.stride, vectors = stride / lanes<T>;
+    const T* const column = w.triangle + last * w.capacity;
+    for (Index i = 0; i < last; ++i) w.scratch[i] = column[i] * w.inverse_pivots[i];
+    const T* const products = gram.rows + w.atoms[last] * stride;
+    T* const after = w.c;
+    const Vector<T> along = broadcast(w.along[last] * w.inverse_pivots[last]);
+    const Advance<T> to = {products, w.rows, w.scratch, before, w.rows + last * stride, after, stride, last, along};
     Leaders<T> leaders;
-    in_groups(stride / lanes<T>, [&](auto n, Index first) {
-        Vector<T> sums[n.value] = {}, values[n.value];
-        const Index at = first * lanes<T>;
-        sum_of_rows<T, n.value>(last, column, [&](Index i) { return rows + i * stride + at; }, sums);
-        for (int l = 0; l < n.value; ++l) {
-            const Vector<T> next = (load(products + at + l * lanes<T>) - sums[l]) * scale;
-            store(v + at + l * lanes<T>, next);
-            values[l] = load(before + at + l * lanes<T>) - along * next;
-            store(after + at + l * lanes<T>, values[l]);
-        }
-        leaders.meet(values, first);
-    });
+    Index first = 0;
+    for (; first + 8 <= vectors; first += 8) advance_vectors<8>(to, first, leaders);
+    for (; first + 2 <= vectors; first += 2) advance_vectors<2>(to, first, leaders);
+    for (; first < vectors; ++first) advance_vectors<1>(to, first, leaders);
     return leaders.first(stride, [=](Index at) { return load(after + at); });
 }
 
@@ -212,7 +251,7 @@ Pursued pursue(PursuitWorkspace<T>& w, const PursuitProblem<T>& problem, double*
         T* const column = w.triangle + k * w.capacity;
         T distance = gram.rows[best.atom * gram.stride + best.atom];
         for (Index i = 0; i < k; ++i) {
-            column[i] = w.rows[i * gram.stride + best.atom];
+            column[i] = w.rows[i * gram.stride + best.atom] * w.inverse_pivots[i];
             distance -= column[i] * column[i];
         }
         if (!(distance > doubtful_distance<T>)) return end(Pursued::doubtful);

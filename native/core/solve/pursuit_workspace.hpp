@@ -11,7 +11,7 @@ struct PursuitWorkspace {
     Index capacity = 0;              // largest support it can hold
     Index size = 0;                  // k
     std::int32_t* atoms = nullptr;   // Λ, as they were chosen
-    T* rows = nullptr;               // V = DᵀQ: the products of all atoms with the basis, in rows as long as those of M
+    T* rows = nullptr;               // V = DᵀQ, times the pivots of R: products of all atoms with the basis, in rows as long as those of M
     T* c = nullptr;                  // the correlations of the residual with all atoms
     T* triangle = nullptr;           // R without its diagonal, in columns of `capacity`
     T* inverse_pivots = nullptr;     // the reciprocals of its diagonal
