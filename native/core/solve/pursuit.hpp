@@ -58,8 +58,9 @@ struct Leaders {
     Strongest<T> first(Index count, Value value) const {
         Strongest<T> best = {largest<T>(scores), -1};
         if (!(best.score > 0)) return best;
-        for (int l = 0; l < lanes<T>; ++l) {
-            if (scores[l] != best.score) continue;
+        constexpr unsigned all = lanes<T> == 32 ? ~0u : (1u << lanes<T>)-1;
+        for (unsigned mask = all & ~greater_mask<T>(broadcast(best.score), scores); mask; mask &= mask - 1) {
+            const int l = __builtin_ctz(mask);
             for (Index at = Index(groups[l]) * lanes<T>; at < count; at += lanes<T>) {
                 if (magnitude<T>(value(at))[l] != best.score) continue;
                 const std::int32_t atom = std::int32_t(at) + l;
