@@ -40,6 +40,7 @@ class Work:
 
     @property
     def rule(self) -> str:
+        """When a pursuit ends, in words."""
         return f"{self.n_nonzero} nonzeros" if self.max_error is None else f"error {self.max_error:g}"
 
 

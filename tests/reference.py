@@ -139,7 +139,7 @@ def online_step(
 def matching_pursuit(
     x: Vector, D: Matrix, n_nonzero: int, max_error: float = -1.0, epsilon: float = float(np.finfo(np.float64).eps)
 ) -> tuple[list[int], Vector]:
-    """Orthogonal matching pursuit: the atoms as they are chosen, and the code; `epsilon` is that of the signals' dtype."""
+    """Orthogonal matching pursuit: the atoms as they are chosen, and the code; `epsilon` is that of the dtype."""
     norms = np.linalg.norm(D, axis=0)
     support: list[int] = []
     alpha = np.zeros(D.shape[1])

@@ -71,8 +71,8 @@ void bind_pursuit_of(nb::module_& module, const char* name) {
             "rule. Return None, or the row of a signal that is not finite. In that case codes is incomplete.")
         .def(
             "encode_sparse",
-            [](const MatchingPursuit<T>& pursuit, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices,
-               List<std::int32_t> n_nonzero, List<double> max_error, Codes<T>& codes, int n_threads) {
+            [](const MatchingPursuit<T>& pursuit, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, List<std::int32_t> n_nonzero,
+               List<double> max_error, Codes<T>& codes, int n_threads) {
                 const std::size_t end = end_of(indptr);
                 require_length("values", values, end);
                 require_length("indices", indices, end);

@@ -1,8 +1,7 @@
-#include "batch/pursuit.hpp"
-
 #include <cstring>
 #include <limits>
 
+#include "batch/pursuit.hpp"
 #include "check.hpp"
 #include "simd/kernels.hpp"
 
@@ -75,8 +74,8 @@ void test_case(const Case& c) {
     const auto same = [](const auto& a, const auto& b) {
         return a.size() == b.size() && (a.size() == 0 || std::memcmp(a.data(), b.data(), std::size_t(a.size()) * sizeof(*a.data())) == 0);
     };
-    check(same(codes.values, alone.values) && same(codes.indices, alone.indices) && same(codes.kkt, alone.kkt), "the same bits for every number of threads",
-          type_name<T>);
+    check(same(codes.values, alone.values) && same(codes.indices, alone.indices) && same(codes.kkt, alone.kkt),
+          "the same bits for every number of threads", type_name<T>);
 
     std::vector<std::int64_t> indptr = {0};
     std::vector<std::int32_t> indices;

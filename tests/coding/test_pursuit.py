@@ -1,4 +1,4 @@
-"""Orthogonal matching pursuit: a readable twin, the greedy rule, certificates, hard dictionaries, all forms of signals."""
+"""Orthogonal matching pursuit: a readable twin, the greedy rule, certificates, hard cases, all forms of signals."""
 
 import numpy as np
 import pytest
@@ -114,9 +114,7 @@ def test_hard_cases(X, D, lambda1, dtype):
     assert_certified(X, D, codes, report, max_error=bound)
 
 
-@given(
-    st.data(), st.integers(1, 8), st.integers(1, 14), st.integers(0, 5), st.sampled_from(DTYPES), st.integers(0, 14)
-)
+@given(st.data(), st.integers(1, 8), st.integers(1, 14), st.integers(0, 5), st.sampled_from(DTYPES), st.integers(0, 14))
 @settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_any_small_integers(data, m, p, n, dtype, n_nonzero):
     """Small integers make ties, duplicates, dependent and zero atoms likely."""

@@ -48,8 +48,7 @@ void load_block(const MatchingPursuit<T>& pursuit, const SparseSignals<T>& signa
         T* x = block.x.data() + r * m;
         std::fill_n(x, m, T(0));
         for (std::size_t i = 0; i < scaled.size(); ++i) x[indices[i]] += scaled[i];
-        if (pursuit.has_gram())
-            pursuit.correlate_sparse(indices.data(), scaled.data(), Index(indices.size()), block.c.data() + r * pursuit.stride());
+        if (pursuit.has_gram()) pursuit.correlate_sparse(indices.data(), scaled.data(), Index(indices.size()), block.c.data() + r * pursuit.stride());
     }
 }
 
@@ -132,7 +131,7 @@ void pursue(const MatchingPursuit<T>& pursuit, const Signals<T>& signals, const 
     if (interrupt.stopped()) throw Interrupted{};
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                                               \
+#define TASKDICT_INSTANTIATE(T)                                                                                                                \
     template void pursue<T, DenseSignals>(const MatchingPursuit<T>&, const DenseSignals<T>&, const PursuitRules&, Codes<T>&, int, Interrupt&); \
     template void pursue<T, SparseSignals>(const MatchingPursuit<T>&, const SparseSignals<T>&, const PursuitRules&, Codes<T>&, int, Interrupt&);
 

@@ -10,12 +10,12 @@
 namespace taskdict {
 namespace {
 
-constexpr Index whole_vectors = 16;       // numbers in the widest vector of any instruction set
-constexpr Index atoms_at_once = 1024;     // of a product of residuals: a whole number of panels
+constexpr Index whole_vectors = 16;    // numbers in the widest vector of any instruction set
+constexpr Index atoms_at_once = 1024;  // of a product of residuals: a whole number of panels
 constexpr double double_roundoff = 1.2e-16;
 constexpr double enough_accuracy = 0.1;  // of the promise: a code is corrected until this is reached
 constexpr int max_corrections = 4;
-constexpr Index first_capacity = 32;      // of a workspace
+constexpr Index first_capacity = 32;  // of a workspace
 
 template <class T>
 constexpr double unit_roundoff = sizeof(T) == 4 ? 0x1p-24 : 0x1p-53;
@@ -170,23 +170,17 @@ void MatchingPursuit<T>::pursue_one(const Signal& signal, Result& result, Scratc
     const Gram<T>& gram = gram_->view();
     PursuitWorkspace<T>& w = scratch.workspace;
     const double scale = scale_of(double(kernels.strongest(signal.c, unit_shares_.data(), gram.stride).score), signal.loaded);
-    const PursuitProblem<T> problem = {gram,
-                                       signal.c,
-                                       atoms_.data(),
-                                       weights_.data(),
-                                       m_,
-                                       signal.x,
-                                       signal.loaded.norm,
-                                       most(signal),
-                                       max_error(signal),
-                                       [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); },
-                                       &interrupt};
+    const PursuitProblem<T> problem = {
+        gram,      signal.c,           atoms_.data(), weights_.data(),   m_,
+        signal.x,  signal.loaded.norm, most(signal),  max_error(signal), [](void* pointer) { static_cast<Interrupt*>(pointer)->poll(); },
+        &interrupt};
     w.clear();
     Pursued outcome;
     while ((outcome = kernels.pursue(w, problem, scratch.residual.data())) == Pursued::full) scratch.grow(2 * w.capacity);
     if (scale < 0 && outcome == Pursued::done && w.size > 0) outcome = Pursued::doubtful;
     const auto correct = [&](const std::vector<double>& correlations) { kernels.correct(w, weights_.data(), correlations.data()); };
-    if (finish(signal, w.size, w.atoms, w.alpha, scale, outcome == Pursued::doubtful, correct, result, scratch)) return unscale(signal, result, interrupt);
+    if (finish(signal, w.size, w.atoms, w.alpha, scale, outcome == Pursued::doubtful, correct, result, scratch))
+        return unscale(signal, result, interrupt);
     pursue_exactly(signal, {w.atoms, std::size_t(w.size)}, scale, result, interrupt);
 }
 
@@ -358,7 +352,8 @@ void MatchingPursuit<T>::unscale(const Signal& signal, Result& result, Interrupt
     }
     if (tiny && finite) {  // underflow has changed the code that was measured
         PursuitCode<T> code = {result.atoms, {}, {}, true};
-        for (std::size_t i = 0; i < result.atoms.size(); ++i) code.alpha.push_back(times_power(times_power(result.alpha[i], exponent(i)), -exponent(i)));
+        for (std::size_t i = 0; i < result.atoms.size(); ++i)
+            code.alpha.push_back(times_power(times_power(result.alpha[i], exponent(i)), -exponent(i)));
         measure_exactly(exact_problem(signal, -1), code, interrupt);
         result.kkt = code.certificate.reported(promised_kkt<T>);
         if (code.certificate.worst() > promised_kkt<T>)

@@ -112,7 +112,7 @@ class MatchingPursuit {
     Array<T> atoms_;
     std::vector<int> exponents_;  // of the power of two by which an atom was divided
     std::vector<double> norms_, shares_;
-    Array<T> weights_;       // 1 / ‖d_j‖, zero for zero atoms
+    Array<T> weights_;      // 1 / ‖d_j‖, zero for zero atoms
     Array<T> unit_shares_;  // the shares times the norms: from products with atoms of norm one to the unit of the correlations
     double largest_norm_ = 0;
     Index summands_ = 0;  // of a product

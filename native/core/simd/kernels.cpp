@@ -15,8 +15,8 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>, pack_panels<T>, multiply<T>,    correlate_some<T>,   add_rows<T>,       slice_vectors<T> * lanes<T>,
-            add_slices<T>,  extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>, pursue<T>,
+    return {panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>,    add_rows<T>,       slice_vectors<T> * lanes<T>,
+            add_slices<T>,  extremes<T>,    load_signal<T>,      solve_active_set<T>,  solve_homotopy<T>, pursue<T>,
             correct<T>,     strongest<T>,   residual_of_code<T>, correlate_residual<T>};
 }
 

@@ -40,9 +40,9 @@ def matching_pursuit(
     the error is at most `max_error`, whichever comes first.
 
     A pursuit ends earlier if no atom is left that is independent of the support, or if only rounding is left: if
-    ‖x − Dα‖, or the correlations abs(⟨x − Dα, d_j⟩) / ‖d_j‖, are at most four machine epsilons of ‖x‖ + Σ abs(α_j) ‖d_j‖.
-    An atom whose distance from the span of the support is at most the square root of the machine epsilon, relative to
-    its norm, counts as dependent. The codes are the same bits for every number of threads.
+    ‖x − Dα‖, or the correlations abs(⟨x − Dα, d_j⟩) / ‖d_j‖, are at most four machine epsilons of
+    ‖x‖ + Σ abs(α_j) ‖d_j‖. An atom whose distance from the span of the support is at most the square root of the
+    machine epsilon, relative to its norm, counts as dependent. The codes are the same bits for every number of threads.
 
     Parameters
     ----------
@@ -113,7 +113,7 @@ class PreparedPursuit:
         try:
             for chunk in _ready_chunks(X, dtype):
                 rows = slice(done, done + chunk.shape[0])
-                rules = tuple(rule if len(rule) < 2 else rule[rows] for rule in (counts, errors))
+                rules = _of_rows(counts, rows), _of_rows(errors, rows)
                 if sp.issparse(chunk):
                     indptr, indices = (
                         chunk.indptr.astype(np.int64, copy=False),
@@ -151,9 +151,9 @@ def _check_counts(n_nonzero: Any, n_samples: int, n_components: int) -> NDArray[
         return np.zeros(0, np.int32)
     rule = f"n_nonzero must be an integer from 0 to the number of atoms, {n_components}, or one for each signal"
     counts = np.asarray(n_nonzero)
-    if isinstance(n_nonzero, np.ma.MaskedArray) or counts.dtype.kind not in "iu":
-        if counts.ndim > 0 or not isinstance(n_nonzero, numbers.Integral) or isinstance(n_nonzero, bool):
-            raise TypeError(f"{rule}, got {_shown(n_nonzero)}.")
+    large = counts.dtype.kind == "O" and isinstance(n_nonzero, numbers.Integral)  # beyond 64 bits: refused below
+    if isinstance(n_nonzero, np.ma.MaskedArray) or (counts.dtype.kind not in "iu" and not large):
+        raise TypeError(f"{rule}, got {_shown(n_nonzero)}.")
     bad = (counts < 0) | (counts > n_components)
     if bad.any():
         raise ValueError(f"{rule}, got {counts[bad].flat[0]}{_place(bad)}.")
@@ -178,6 +178,11 @@ def _check_errors(max_error: Any, n_samples: int) -> NDArray[np.float64]:
     return _one_per_signal("max_error", errors, n_samples)
 
 
+def _of_rows(rule: NDArray[Any], rows: slice) -> NDArray[Any]:
+    """Return the part of a rule that some signals have."""
+    return rule if len(rule) < 2 else rule[rows]
+
+
 def _shown(value: Any) -> str:
     return repr(value) if np.ndim(value) == 0 else f"an array of dtype {np.asarray(value).dtype}"
 
@@ -195,5 +200,4 @@ def _one_per_signal(name: str, numbers: NDArray[Any], n_samples: int) -> NDArray
             f"{name} must be one number, or an array of shape ({n_samples},) with one per signal, got shape "
             f"{numbers.shape}."
         )
-    # An array of length one would be taken for all signals, which is the same for one signal and refused above for more.
     return np.ascontiguousarray(numbers)
