@@ -26,6 +26,7 @@ from workloads import digest, learn, patches, unit_norm
 
 CHECKED = 2000  # signals whose codes are compared
 SKLEARN_SIGNALS = 1000  # scikit-learn encodes only so many; its time is scaled
+SKLEARN_LARGE = 10  # of a large dictionary
 
 
 @dataclass
@@ -54,7 +55,7 @@ def works(data: Path | None, share: float = 1.0) -> list[Work]:
     kodak = unit_norm(kodak)[:many]
     atoms = learn(kodak, 500, 0.15)
     atoms = atoms / np.linalg.norm(atoms, axis=1, keepdims=True)  # SPAMS and scikit-learn need atoms of norm one
-    few, wide = rng.standard_normal((int(500 * share), 256)), rng.standard_normal((16_384, 256))
+    few, wide = rng.standard_normal((max(10, int(100 * share)), 256)), rng.standard_normal((16_384, 256))
     few, wide = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (few, wide))
     return [
         Work("Gaussian", X, D, n_nonzero=10),
@@ -135,7 +136,7 @@ def measure(work: Work, dtype: type, n_threads: int, repeats: int, with_sklearn:
         "codes": {"taskdict": about(codes, X, D), "spams": about(peer.T.tocsr(), X, D)},
     }
     if with_sklearn:
-        count = min(SKLEARN_SIGNALS, len(X))
+        count = min(SKLEARN_SIGNALS if len(D) < 5000 else SKLEARN_LARGE, len(X))
         with threadpool_limits(n_threads):
             result, seconds = timed(lambda: sklearn_omp(work, X[:count], D))
         record["microseconds"]["sklearn"] = 1e6 * seconds / count
