@@ -269,6 +269,11 @@ def test_a_bound_of_zero(dtype):
     assert_certified(X, D, codes, report, max_error=0)
     assert report.status[0] != UNMET
     assert codes[[0]].indices.tolist() == [2]
+    x, atoms = np.eye(1, 4, dtype=dtype), 1 - np.eye(3, 4, k=0, dtype=dtype)[[0, 1, 2]]
+    atoms[2] = 1
+    codes, report = matching_pursuit(x, atoms, max_error=0)
+    np.testing.assert_array_equal(codes.toarray(), [[-1, 0, 1]])
+    assert report.status[0] == td.Status.EXACT
     flat = np.zeros((2, 6), dtype)
     codes, report = matching_pursuit(flat, D, max_error=0)
     assert codes.nnz == 0

@@ -215,7 +215,9 @@ bool MatchingPursuit<T>::finish(const Signal& signal, Index k, const std::int32_
     if (k > 0 && !(worst + bound <= promise)) return false;
     const double off = double_roundoff * double(k + 4) * size, length = std::sqrt(squares), limit = max_error(signal);
     const bool met = limit >= 0 && (length + off) * (length + off) * (1 + 1e-14) <= limit;
-    const bool unmet = limit >= 0 && length > off && (length - off) * (length - off) * (1 - 1e-14) > limit;
+    // A code that is rounded with more care may be nearer to the least-squares solution, but not by more than this.
+    const double least = length - off - rounding_level<T> * size;
+    const bool unmet = limit >= 0 && least > 0 && least * least * (1 - 1e-14) > limit;
     if (limit >= 0 && !met && !unmet) return false;
     const bool ends = met || (k == most(signal) && !doubtful) || length + off <= rounding_level<T> * size;
     if (!ends) return false;

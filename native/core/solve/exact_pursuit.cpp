@@ -70,6 +70,13 @@ class ExactPursuit {
   private:
     const T* atom(std::int32_t j) const { return pursuit_.atoms + Index(j) * pursuit_.m; }
 
+    // ‖x‖ + Σ|α_j|‖d_j‖
+    W size_of(const std::vector<W>& alpha) const {
+        W size = norm_;
+        for (std::size_t i = 0; i < alpha.size(); ++i) size += std::fabs(alpha[i]) * W(pursuit_.norms[atoms_[i]]);
+        return size;
+    }
+
     // False for an atom that depends on the support.
     bool join(std::int32_t atom_index) {
         open_[std::size_t(atom_index)] = false;
@@ -81,11 +88,8 @@ class ExactPursuit {
 
     // False if only rounding is left.
     bool join_strongest() {
-        const std::vector<W> alpha = basis_.solution();
         const std::vector<W>& residual = basis_.residual();
-        W size = norm_;
-        for (std::size_t i = 0; i < alpha.size(); ++i) size += std::fabs(alpha[i]) * W(pursuit_.norms[atoms_[i]]);
-        const W level = W(rounding_level<T>) * size;
+        const W level = W(rounding_level<T>) * size_of(basis_.solution());
         if (!(dot<W>(residual.data(), residual) > level * level)) return false;
         scores_.assign(std::size_t(pursuit_.p), W(0));
         for (Index j = 0; j < pursuit_.p; ++j) {
@@ -103,7 +107,11 @@ class ExactPursuit {
 
     // The present code in the arithmetic of the caller, measured.
     PursuitCode<T> rounded() {
-        PursuitCode<T> code = {atoms_, basis_.template rounded<T>(basis_.solution()), {}, true};
+        std::vector<W> alpha = basis_.solution();
+        const W rounding = 4 * std::numeric_limits<W>::epsilon() * size_of(alpha);
+        for (std::size_t i = 0; i < alpha.size(); ++i)
+            if (std::fabs(alpha[i]) * W(pursuit_.norms[atoms_[i]]) <= rounding) alpha[i] = 0;  // it would be zero
+        PursuitCode<T> code = {atoms_, basis_.template rounded<T>(alpha), {}, true};
         measure(code);
         return code;
     }

@@ -61,6 +61,7 @@ class OrthogonalBasis {
     }
 
     // Rounds α so that Dα stays where it is as far as it can: one coefficient after the other, each time moving those still to come.
+    // A zero stays zero.
     template <class T>
     std::vector<T> rounded(const std::vector<S>& alpha) const {
         std::vector<T> result(alpha.size());
@@ -68,7 +69,7 @@ class OrthogonalBasis {
         for (Index i = size_ - 1; i >= 0; --i) {
             const auto at = std::size_t(i);
             const S* r = column(i);
-            result[at] = T(alpha[at] + shifts[at] / r[i]);
+            result[at] = alpha[at] == 0 ? T(0) : T(alpha[at] + shifts[at] / r[i]);
             const S moved = alpha[at] - S(result[at]);
             for (Index j = 0; j < i; ++j) shifts[std::size_t(j)] += r[j] * moved;
         }

@@ -46,7 +46,7 @@ inline bool pursuit_by_gram(double p, double m, double bytes) {
     const double matrix = p * p * bytes;
     if (matrix > largest) return false;
     const double per_entry = matrix > cache ? cost::per_far_pursuit_entry : cost::per_pursuit_entry;
-    return typical_nonzeros / 2 * per_entry < m * cost::per_signal_product;
+    return std::min(typical_nonzeros, m) / 2 * per_entry <= m * cost::per_signal_product;
 }
 
 // The number of threads worth using for so many microseconds of work, between 1 and n_threads.
