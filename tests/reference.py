@@ -236,3 +236,56 @@ def online_step(
     A = fade * A + codes @ codes.T
     B = fade * B + X @ codes.T
     return update_atoms(D, A, B), A, B
+
+
+def matching_pursuit(
+    x: Vector, D: Matrix, n_nonzero: int, max_error: float = -1.0, epsilon: float = float(np.finfo(np.float64).eps)
+) -> tuple[list[int], Vector]:
+    """Orthogonal matching pursuit: the atoms as they are chosen, and the code; `epsilon` is that of the dtype."""
+    norms = np.linalg.norm(D, axis=0)
+    support: list[int] = []
+    alpha = np.zeros(D.shape[1])
+    dependent = norms == 0
+    while len(support) < n_nonzero:
+        residual = x - D @ alpha
+        level = 4 * epsilon * (np.linalg.norm(x) + np.abs(alpha) @ norms)
+        if residual @ residual <= max_error or np.linalg.norm(residual) <= level:
+            break
+        scores = np.abs(D.T @ residual) / np.where(dependent, np.inf, norms)
+        scores[support] = 0
+        j = int(np.argmax(scores))
+        if scores[j] <= level:
+            break
+        if distance_from_span(D[:, support], D[:, j]) <= np.sqrt(epsilon) * norms[j]:
+            dependent[j] = True
+            continue
+        support.append(j)
+        alpha[support] = np.linalg.lstsq(D[:, support], x, rcond=None)[0]
+    return support, alpha
+
+
+def distance_from_span(vectors: Matrix, vector: Vector) -> float:
+    """The distance of a vector from the span of some columns."""
+    Q = np.linalg.qr(vectors)[0]
+    for _ in range(2):
+        vector = vector - Q @ (Q.T @ vector)
+    return float(np.linalg.norm(vector))
+
+
+def is_greedy(x: Vector, D: Matrix, support: set[int], tolerance: float) -> bool:
+    """Whether a pursuit may choose these atoms in some order, if scores that agree up to `tolerance` · ‖x‖ are tied."""
+    norms = np.where(np.linalg.norm(D, axis=0) > 0, np.linalg.norm(D, axis=0), np.inf)
+    near = 1e-3
+
+    def from_here(chosen: list[int]) -> bool:
+        if len(chosen) == len(support):
+            return True
+        alpha = np.linalg.lstsq(D[:, chosen], x, rcond=None)[0]
+        scores = np.abs(D.T @ (x - D[:, chosen] @ alpha)) / norms
+        for j in np.flatnonzero(scores > 0):
+            if j not in support and distance_from_span(D[:, chosen], D[:, j]) <= near * norms[j]:
+                scores[j] = 0
+        best = scores.max() - tolerance * np.linalg.norm(x)
+        return any(scores[j] >= best and from_here([*chosen, j]) for j in support - set(chosen))
+
+    return from_here([])

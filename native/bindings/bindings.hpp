@@ -7,6 +7,7 @@
 namespace taskdict {
 
 void bind_encoder(nb::module_& module);
+void bind_pursuit(nb::module_& module);
 void bind_learn(nb::module_& module);
 void bind_images(nb::module_& module);
 

@@ -10,6 +10,7 @@ NB_MODULE(_core, module) {
         "The rows of x are n signals of m features, the rows of atoms are the p atoms of a dictionary. Codes with N nonzeros are compressed rows:\n"
         "indptr (n + 1,), indices and values (N,). Arrays must be aligned. Arrays that a function writes to are not converted.";
     taskdict::bind_encoder(module);
+    taskdict::bind_pursuit(module);
     taskdict::bind_learn(module);
     taskdict::bind_images(module);
     module.def(

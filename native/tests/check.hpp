@@ -14,6 +14,7 @@ void check(bool good, const char* what, const char* type);
 
 // One per concept.
 void test_coding();
+void test_pursuit();
 void test_adjoints();
 void test_learning();
 void test_images();

@@ -20,6 +20,7 @@ void check(bool good, const char* what, const char* type) {
 int main() {
     using namespace taskdict::tests;
     test_coding();
+    test_pursuit();
     test_adjoints();
     test_learning();
     test_images();

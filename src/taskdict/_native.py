@@ -31,6 +31,10 @@ _RULES = {
     "max_error": _core.Rule.max_error,
     "max_l1": _core.Rule.max_l1,
 }
+_PURSUITS: dict[np.dtype[Any], type[_core.PursuitFloat32] | type[_core.PursuitFloat64]] = {
+    np.dtype(np.float32): _core.PursuitFloat32,
+    np.dtype(np.float64): _core.PursuitFloat64,
+}
 _CODES = {np.dtype(np.float32): _core.CodesFloat32, np.dtype(np.float64): _core.CodesFloat64}
 
 
@@ -272,6 +276,46 @@ def encode_each(
     )
     _check_row(row)
     return Encoded(*codes.release())
+
+
+class Pursuit:
+    """A dictionary prepared for orthogonal matching pursuit of batches of signals of its dtype."""
+
+    def __init__(self, dictionary: Floats, *, n_threads: int, sparse: bool = False) -> None:
+        self.dtype = dictionary.dtype
+        self.n_components, self.n_features = dictionary.shape
+        self.n_threads = n_threads
+        self._pursuit = _PURSUITS[self.dtype](aligned(dictionary), sparse, n_threads)
+        self._codes: Any = _CODES[self.dtype](False)
+
+    def for_another_batch(self, n_threads: int) -> Pursuit:
+        """Return a pursuit with the same prepared dictionary, and no codes so far; both may be used at once."""
+        other = copy.copy(self)
+        other.n_threads = n_threads
+        other._codes = _CODES[self.dtype](False)
+        return other
+
+    def encode(self, X: Floats, n_nonzero: NDArray[np.int32], max_error: NDArray[np.float64]) -> None:
+        """Append the codes of dense signals, any strides; each rule is one number, one per signal, or empty."""
+        _check_row(self._pursuit.encode(aligned(X), n_nonzero, max_error, self._codes, self.n_threads))
+
+    def encode_sparse(
+        self,
+        values: Floats,
+        indptr: NDArray[np.int64],
+        indices: NDArray[np.int32],
+        n_nonzero: NDArray[np.int32],
+        max_error: NDArray[np.float64],
+    ) -> None:
+        """Append the codes of signals in compressed rows."""
+        row = self._pursuit.encode_sparse(
+            aligned(values), aligned(indptr), aligned(indices), n_nonzero, max_error, self._codes, self.n_threads
+        )
+        _check_row(row)
+
+    def release(self) -> Encoded:
+        """Hand over the codes so far; nothing is copied."""
+        return Encoded(*self._codes.release())
 
 
 def sum_outer(

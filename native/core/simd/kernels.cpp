@@ -10,6 +10,7 @@
 #include "solve/bounded.hpp"
 #include "solve/homotopy.hpp"
 #include "solve/path.hpp"
+#include "solve/pursuit.hpp"
 #include "solve/refine.hpp"
 
 namespace taskdict::TASKDICT_ISA {
@@ -31,7 +32,12 @@ constexpr Kernels<T> table() {
             solve_active_set<T>,
             solve_homotopy<T>,
             follow_path<T>,
-            solve_bounded<T>};
+            solve_bounded<T>,
+            pursue<T>,
+            correct<T>,
+            strongest<T>,
+            residual_of_code<T>,
+            correlate_residual<T>};
 }
 
 }  // namespace

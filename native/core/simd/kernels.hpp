@@ -1,6 +1,7 @@
 // The kernels as tables of functions, one table per instruction set, chosen once at run time.
 #pragma once
 
+#include "solve/pursuit_workspace.hpp"
 #include "solve/solver.hpp"
 
 namespace taskdict {
@@ -78,6 +79,45 @@ struct DoubtfulProblem {
     double slack;  // bound on the error of the single-precision ρ
 };
 
+// A pursuit (solve/pursuit.hpp) of one signal. M and c are those of atoms with norm one, zero for zero atoms.
+template <class T>
+struct PursuitProblem {
+    const Gram<T>& gram;
+    const T* c;        // Dᵀx, a row of M long
+    const T* atoms;    // p × m, of any norms
+    const T* weights;  // 1 / ‖d_j‖
+    Index m;
+    const T* x;
+    double norm;  // ‖x‖, or a little more
+    Index max_nonzero;
+    double max_error;     // of ‖x − Dα‖²; negative if there is no such rule
+    void (*poll)(void*);  // called with `context` now and then; may throw
+    void* context;
+};
+
+enum class Pursued : int {
+    done,      // the support is as large as it may be, or the error as small as it has to be
+    doubtful,  // what comes next is beyond this arithmetic
+    full,      // the workspace is too small; grow it and call again
+};
+
+template <class T>
+struct Strongest {
+    T score;
+    std::int32_t atom;  // −1 if all scores are zero
+};
+
+// A code to measure in double precision.
+template <class T>
+struct CodeMeasurement {
+    const T* atoms;  // p × m
+    Index m;
+    const T* x;
+    const std::int32_t* list;
+    const T* alpha;
+    Index k;
+};
+
 template <class T>
 using Solver = Solution<T> (*)(Workspace<T>&, const GramProblem<T>&, const Settings<T>&);
 
@@ -101,6 +141,11 @@ struct Kernels {
     Solver<T> homotopy;
     PathFollower<T> follow_path;
     PathFollower<T> bounded;  // only for max_error and max_l1; ends at λ1 > 0, or is stuck
+    Pursued (*pursue)(PursuitWorkspace<T>&, const PursuitProblem<T>&, double* residual);
+    void (*correct)(PursuitWorkspace<T>&, const T* weights, const double* correlations);
+    Strongest<T> (*strongest)(const T* c, const T* weights, Index count);
+    double (*residual_of_code)(const CodeMeasurement<T>&, double* residual);
+    void (*correlate_residual)(const T* atoms, Index m, const double* residual, const std::int32_t* list, Index count, double* out);
 };
 
 struct InstructionSet {

@@ -40,7 +40,22 @@ inline constexpr double per_pair = 1e-3;
 // Per entry of a p × p matrix that is scaled or set to zero.
 inline constexpr double per_written_entry = 3e-4;
 
+// Per atom, feature and signal: all steps of a matching pursuit.
+inline constexpr double per_pursuit_product = 5e-5;
+// Per entry of a row of the Gram matrix in a step of a pursuit: read from a cache that holds the matrix, and beyond.
+inline constexpr double per_pursuit_entry = 5e-5, per_far_pursuit_entry = 4e-4;
+
 }  // namespace cost
+
+// Whether a matching pursuit keeps a Gram matrix of p atoms: each step then reads k rows of it, else it multiplies m features of all
+// atoms. The number of signals plays no role, so that the codes of a signal are the same bits whatever it is encoded with.
+inline bool pursuit_by_gram(double p, double m, double bytes) {
+    constexpr double cache = 1 << 24, largest = 1 << 28, typical_nonzeros = 16;
+    const double matrix = p * p * bytes;
+    if (matrix > largest) return false;
+    const double per_entry = matrix > cache ? cost::per_far_pursuit_entry : cost::per_pursuit_entry;
+    return std::min(typical_nonzeros, m) / 2 * per_entry <= m * cost::per_signal_product;
+}
 
 // The number of threads worth using for so many microseconds of work, between 1 and n_threads.
 inline int worthwhile_threads(int n_threads, double microseconds) {
