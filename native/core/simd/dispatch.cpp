@@ -29,10 +29,12 @@ struct Candidate {
 
 // From the least to the widest.
 //
-// Wide vectors pay where the processor multiplies them as fast as narrow ones:
-// - Processors before VBMI2 (Skylake, Cascade Lake) lower their clock for all of the process when one thread multiplies wide vectors.
-// - Zen 4 (family 19h) multiplies them in halves, so that they save instructions only; not measured.
-// - Zen 5, measured (benchmarks/README.md): the product takes half the time, encoding a batch 70 to 90 %.
+// Wide vectors pay where the processor multiplies them whole and at full clock. That is a question of the generation:
+// - Zen 5, measured on the rows of benchmarks/encode.py: of the time with AVX2, the product X·Dᵀ takes 52 to 67 %, encoding 68 to 87 %,
+//   preparing a dictionary 66 to 86 %, an update of its atoms some 60 %. Narrow problems gain less (p = 100: 79 to 81 %), but none loses.
+// - Intel from Ice Lake on (the first with VBMI2): by its manuals, not measured here.
+// - Skylake to Cascade Lake have no VBMI2. They lower the clock of a core that multiplies wide vectors, for all that it runs: AVX2.
+// - Zen 4 (family 19h) multiplies wide vectors in halves, so that they save instructions but no multiplications: AVX2, until measured.
 std::vector<Candidate> candidates() {
     std::vector<Candidate> result = {{&baseline::instructions, true, true}};
 #if defined(TASKDICT_X86)

@@ -14,7 +14,7 @@ namespace {
 
 template <class T>
 constexpr Kernels<T> table() {
-    return {lanes<T>,    panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>, add_rows<T>, slice_vectors<T> * lanes<T>,
+    return {lanes<T>,      panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>, add_rows<T>, slice_vectors<T> * lanes<T>,
             add_slices<T>, extremes<T>,    load_signal<T>, solve_active_set<T>, solve_homotopy<T>};
 }
 
