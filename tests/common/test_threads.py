@@ -279,7 +279,7 @@ def test_instruction_sets_agree(dtype, p, tmp_path):
         found.append(sp.load_npz(tmp_path / f"{isa}.npz").toarray().astype(np.float64))
     scale = np.maximum(0.1, np.abs(X @ D.T).max(axis=1)).astype(np.float64)
     for codes in found[1:]:
-        # The objective is strongly convex: ‖α − α'‖ ≤ ‖g − g'‖/λ2 for subgradients g, g', at most promise · scale per atom.
+        # The objective is strongly convex: ‖α − α'‖ ≤ ‖g − g'‖/λ2 for subgradients g, g' of size ≤ promise · scale.
         assert (np.linalg.norm(codes - found[0], axis=1) <= 2 * promise * scale * np.sqrt(p) / 0.01).all()
         assert np.mean((codes != 0) == (found[0] != 0)) > 0.999
 
