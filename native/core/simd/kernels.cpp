@@ -12,6 +12,8 @@
 namespace taskdict::TASKDICT_ISA {
 namespace {
 
+static_assert(vector_bytes <= 64 && capacity_step % lanes<float> == 0, "arrays and workspaces hold whole vectors");
+
 template <class T>
 constexpr Kernels<T> table() {
     return {lanes<T>,      panel_width<T>, pack_panels<T>, multiply<T>,         correlate_some<T>, add_rows<T>, slice_vectors<T> * lanes<T>,
