@@ -1,8 +1,9 @@
 #include <nanobind/nanobind.h>
 #include <nanobind/stl/string.h>
+#include <nanobind/stl/vector.h>
 
 #include "bindings/bindings.hpp"
-#include "simd/kernels.hpp"
+#include "simd/dispatch.hpp"
 
 NB_MODULE(_core, module) {
     module.doc() =
@@ -16,4 +17,12 @@ NB_MODULE(_core, module) {
     module.def(
         "instruction_set", [] { return std::string(taskdict::instruction_set().name); },
         "Return the name of the instruction set that the kernels use on this processor.");
+    module.def(
+        "instruction_sets",
+        [] {
+            std::vector<std::string> names;
+            for (const taskdict::InstructionSet* set : taskdict::instruction_sets()) names.push_back(set->name);
+            return names;
+        },
+        "Return the names of the instruction sets that this processor has. The environment variable TASKDICT_ISA selects one of them.");
 }

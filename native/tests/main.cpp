@@ -1,7 +1,8 @@
 #include <cstdio>
+#include <cstring>
 
 #include "check.hpp"
-#include "simd/kernels.hpp"
+#include "simd/dispatch.hpp"
 
 namespace taskdict::tests {
 namespace {
@@ -17,8 +18,13 @@ void check(bool good, const char* what, const char* type) {
 
 }  // namespace taskdict::tests
 
-int main() {
+// With --list, prints the instruction sets of this processor; TASKDICT_ISA selects the one to test.
+int main(int argc, char** argv) {
     using namespace taskdict::tests;
+    if (argc > 1 && std::strcmp(argv[1], "--list") == 0) {
+        for (const taskdict::InstructionSet* set : taskdict::instruction_sets()) std::printf("%s\n", set->name);
+        return 0;
+    }
     test_coding();
     test_pursuit();
     test_adjoints();

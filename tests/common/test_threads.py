@@ -13,10 +13,12 @@ from pathlib import Path
 import joblib
 import numpy as np
 import pytest
+import scipy.sparse as sp
 from threadpoolctl import threadpool_info, threadpool_limits
 
 import taskdict as td
 from helpers import DTYPES, random_problem
+from taskdict import _core
 from taskdict._common.threads import available_threads, one_blas_thread, resolve_threads
 
 
@@ -227,14 +229,15 @@ def test_ctrl_c_interrupts_a_long_encode():
         assert process.wait() == 0
 
 
-@pytest.mark.parametrize("isa", ["baseline", "avx2"])
+@pytest.mark.parametrize("isa", ["baseline", "avx2", "avx512"])
 def test_every_instruction_set(isa):
-    """Exactness with the kernels of lesser processors."""
+    """Exactness with the kernels of all processors that this one can stand for."""
+    if isa not in _core.instruction_sets():
+        pytest.skip(f"this processor has no {isa}")
     environment = {**os.environ, "TASKDICT_ISA": isa}
     script = "from taskdict import _core; print(_core.instruction_set())"
     used = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True)
-    if used.stdout.strip() != isa:
-        pytest.skip(f"this processor has no {isa}")
+    assert used.stdout.strip() == isa
     chosen = "hard_cases or twins or layouts or sparse_signals"
     command = [
         sys.executable,
@@ -251,6 +254,44 @@ def test_every_instruction_set(isa):
     root = Path(__file__).parents[2]
     run = subprocess.run(command, cwd=root, env=environment, capture_output=True, text=True)
     assert run.returncode == 0, run.stdout
+
+
+ISA_SCRIPT = """
+import sys
+import numpy as np, scipy.sparse as sp, taskdict as td
+
+given = np.load(sys.argv[1])
+sp.save_npz(sys.argv[2], td.sparse_encode(given["X"], given["D"], lambda1=0.1, lambda2=0.01))
+"""
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("p", [15, 100])
+def test_instruction_sets_agree(dtype, p, tmp_path):
+    """Codes are the same to the promise: with λ2 > 0 a violation of Lemma 1 bounds the distance from the optimum."""
+    X, D = random_problem(300, 37, p, dtype=dtype)
+    np.savez(tmp_path / "given.npz", X=X, D=D)
+    promise = 1e-4 if dtype == np.float32 else 1e-10
+    found = []
+    for isa in _core.instruction_sets():
+        command = [sys.executable, "-c", ISA_SCRIPT, str(tmp_path / "given.npz"), str(tmp_path / f"{isa}.npz")]
+        subprocess.run(command, env={**os.environ, "TASKDICT_ISA": isa}, check=True)
+        found.append(sp.load_npz(tmp_path / f"{isa}.npz").toarray().astype(np.float64))
+    scale = np.maximum(0.1, np.abs(X @ D.T).max(axis=1)).astype(np.float64)
+    for codes in found[1:]:
+        # The objective is strongly convex: ‖α − α'‖ ≤ ‖g − g'‖/λ2 for subgradients g, g' of size ≤ promise · scale.
+        assert (np.linalg.norm(codes - found[0], axis=1) <= 2 * promise * scale * np.sqrt(p) / 0.01).all()
+        assert np.mean((codes != 0) == (found[0] != 0)) > 0.999
+
+
+def test_an_instruction_set_that_is_not_there():
+    """It is refused, rather than replaced by another, and the error names those that are there."""
+    script = "import taskdict; taskdict.sparse_encode([[1.0]], [[1.0]], lambda1=0.1)"
+    environment = {**os.environ, "TASKDICT_ISA": "avx1024"}
+    run = subprocess.run([sys.executable, "-c", script], env=environment, capture_output=True, text=True)
+    assert run.returncode != 0
+    assert "ValueError: TASKDICT_ISA is 'avx1024'" in run.stderr
+    assert ", ".join(_core.instruction_sets()) in run.stderr
 
 
 @pytest.mark.parametrize("dtype", [np.float32, np.float64])

@@ -1,12 +1,11 @@
 #include "batch/pursuit.hpp"
 
 #include <algorithm>
-#include <atomic>
-#include <exception>
+#include <limits>
+#include <memory>
 
-#include "batch/in_order.hpp"
+#include "batch/blocks.hpp"
 #include "system/cost_model.hpp"
-#include "system/threads.hpp"
 
 namespace taskdict {
 namespace {
@@ -23,33 +22,30 @@ struct Block {
 };
 
 template <class T>
-void load_block(const MatchingPursuit<T>& pursuit, const DenseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
-    const Index m = pursuit.features();
-    for (Index r = 0; r < rows; ++r) {
-        Loaded& loaded = block.signals[std::size_t(r)].loaded;
-        loaded = load_scaled(signals.data + (first + r) * signals.row_step, signals.column_step, m, block.x.data() + r * m, nullptr,
-                             pursuit.scales_signals());
-        if (!loaded.finite) throw BadSignal{first + r};
-    }
-    if (pursuit.has_gram()) pursuit.correlate(block.x.data(), rows, block.c.data());
+void correlate(const MatchingPursuit<T>& pursuit, const DenseSignals<T>&, Index, Index rows, Block<T>& block) {
+    pursuit.correlate(block.x.data(), rows, block.c.data());
 }
 
 template <class T>
-void load_block(const MatchingPursuit<T>& pursuit, const SparseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
-    const Index m = pursuit.features();
-    std::vector<T> scaled;
+void correlate(const MatchingPursuit<T>& pursuit, const SparseSignals<T>& signals, Index first, Index rows, Block<T>& block) {
     for (Index r = 0; r < rows; ++r) {
-        const auto start = std::size_t(signals.indptr[std::size_t(first + r)]), end = std::size_t(signals.indptr[std::size_t(first + r) + 1]);
-        const std::span<const std::int32_t> indices = signals.indices.subspan(start, end - start);
-        scaled.resize(indices.size());
-        Loaded& loaded = block.signals[std::size_t(r)].loaded;
-        loaded = load_scaled(signals.values.data() + start, 1, Index(indices.size()), scaled.data(), nullptr, pursuit.scales_signals());
-        if (!loaded.finite) throw BadSignal{first + r};
-        T* x = block.x.data() + r * m;
-        std::fill_n(x, m, T(0));
-        for (std::size_t i = 0; i < scaled.size(); ++i) x[indices[i]] += scaled[i];
-        if (pursuit.has_gram()) pursuit.correlate_sparse(indices.data(), scaled.data(), Index(indices.size()), block.c.data() + r * pursuit.stride());
+        const Index start = signals.start(first + r), count = signals.count(first + r);
+        const std::int32_t* const indices = signals.indices.data() + start;
+        std::vector<T> values;  // as scaled; a feature that occurs twice has its sum once
+        std::vector<std::int32_t> features(indices, indices + count);
+        std::sort(features.begin(), features.end());
+        features.erase(std::unique(features.begin(), features.end()), features.end());
+        for (const std::int32_t feature : features) values.push_back(block.x[r * pursuit.features() + feature]);
+        pursuit.correlate_sparse(features.data(), values.data(), Index(features.size()), block.c.data() + r * pursuit.stride());
     }
+}
+
+template <class T, template <class> class Signals>
+void load_block(const MatchingPursuit<T>& pursuit, const Signals<T>& signals, Index first, Index rows, Block<T>& block) {
+    const Index m = pursuit.features();
+    for (Index r = 0; r < rows; ++r)
+        block.signals[std::size_t(r)].loaded = load_row<T>(signals, first + r, m, pursuit.scales_signals(), block.x.data() + r * m, nullptr);
+    if (pursuit.has_gram()) correlate(pursuit, signals, first, rows, block);
 }
 
 // Appends the code of one signal, in ascending order of the atoms.
@@ -69,6 +65,8 @@ void append(const typename MatchingPursuit<T>::Result& result, std::vector<std::
     codes.status.append(&result.status, 1);
     codes.kkt.append(&kkt, 1);
     codes.steps.append(&steps, 1);
+    const double none = std::numeric_limits<double>::quiet_NaN();
+    codes.lambda1.append(&none, 1);
 }
 
 constexpr Index cache_bytes = Index(1) << 18;  // the second-level cache, or a little less
@@ -93,42 +91,27 @@ void pursue(const MatchingPursuit<T>& pursuit, const Signals<T>& signals, const 
     const Index p = pursuit.atoms(), m = pursuit.features(), most = std::min(p, m);
     n_threads = worthwhile_threads(n_threads, double(signals.rows) * (cost::per_signal + cost::per_pursuit_product * double(m) * double(p)));
     const Index size = block_size(pursuit, signals.rows, n_threads), blocks = (signals.rows + size - 1) / size;
-    CodesInOrder<T> in_order(codes);
-    std::atomic<Index> next = 0;
-    std::mutex mutex;
-    std::exception_ptr cause;  // the first error; the other threads then stop as if interrupted
-    const auto take_blocks = [&] {
-        if (next.load() >= blocks || interrupt.stopped()) return;
-        try {
-            typename MatchingPursuit<T>::Scratch scratch(pursuit);
-            Block<T> block(pursuit, size);
-            std::vector<std::pair<std::int32_t, T>> sorted;
-            for (Index b = next.fetch_add(1); b < blocks; b = should_retire() ? blocks : next.fetch_add(1)) {
-                const Index first = b * size, rows = std::min(size, signals.rows - first);
-                load_block(pursuit, signals, first, rows, block);
-                for (Index r = 0; r < rows; ++r) {
-                    auto& signal = block.signals[std::size_t(r)];
-                    signal.x = block.x.data() + r * m;
-                    signal.c = pursuit.has_gram() ? block.c.data() + r * pursuit.stride() : nullptr;
-                    signal.rule = rules.of(first + r, most);
-                }
-                pursuit.pursue({block.signals.data(), std::size_t(rows)}, {block.results.data(), std::size_t(rows)}, scratch, interrupt);
-                auto part = std::make_unique<Codes<T>>(false);
-                for (Index r = 0; r < rows; ++r) append(block.results[std::size_t(r)], sorted, *part);
-                in_order.add(b, std::move(part));
-            }
-        } catch (const Interrupted&) {
-            interrupt.stop();
-        } catch (...) {
-            const std::lock_guard lock(mutex);
-            if (!cause) cause = std::current_exception();
-            interrupt.stop();
-        }
+    struct Memory {
+        Memory(const MatchingPursuit<T>& pursuit, Index size) : scratch(pursuit), block(pursuit, size) {}
+        typename MatchingPursuit<T>::Scratch scratch;
+        Block<T> block;
+        std::vector<std::pair<std::int32_t, T>> sorted;
     };
-    in_threads(std::min<Index>(n_threads, blocks), n_threads, &interrupt, [&](Index) { take_blocks(); });
-    take_blocks();  // the blocks that helpers left when they retired early
-    if (cause) std::rethrow_exception(cause);
-    if (interrupt.stopped()) throw Interrupted{};
+    encode_blocks(blocks, codes, n_threads, interrupt, [&] {
+        return [&, memory = std::make_unique<Memory>(pursuit, size)](Index b, Index, Codes<T>& part) {
+            Block<T>& block = memory->block;
+            const Index first = b * size, rows = std::min(size, signals.rows - first);
+            load_block(pursuit, signals, first, rows, block);
+            for (Index r = 0; r < rows; ++r) {
+                auto& signal = block.signals[std::size_t(r)];
+                signal.x = block.x.data() + r * m;
+                signal.c = pursuit.has_gram() ? block.c.data() + r * pursuit.stride() : nullptr;
+                signal.rule = rules.of(first + r, most);
+            }
+            pursuit.pursue({block.signals.data(), std::size_t(rows)}, {block.results.data(), std::size_t(rows)}, memory->scratch, interrupt);
+            for (Index r = 0; r < rows; ++r) append(block.results[std::size_t(r)], memory->sorted, part);
+        };
+    });
 }
 
 #define TASKDICT_INSTANTIATE(T)                                                                                                                \

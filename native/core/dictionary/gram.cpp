@@ -12,9 +12,9 @@ constexpr Index atom_block = 48;         // atoms in a task
 constexpr Index cache_way_bytes = 2048;  // addresses that differ by a multiple of this compete for the same lines of a cache
 
 // Rows of M must not all start at the same place of a cache.
-Index padded_stride(Index p, Index panel, std::size_t bytes) {
-    const Index stride = round_up(p, panel);
-    return stride * Index(bytes) % cache_way_bytes == 0 ? stride + panel : stride;
+Index padded_stride(Index p, Index vector, std::size_t bytes) {
+    const Index stride = round_up(p, vector);
+    return stride * Index(bytes) % cache_way_bytes == 0 ? stride + vector : stride;
 }
 
 }  // namespace
@@ -29,7 +29,7 @@ Array<S> pack(const S* atoms, Index p, Index m) {
 
 template <class S>
 GramMatrix<S>::GramMatrix(Index p, Index rank)
-    : view_{nullptr, p, padded_stride(p, instruction_set().kernels<S>().panel_width, sizeof(S)), rank}, memory_(p * view_.stride) {
+    : view_{nullptr, p, padded_stride(p, instruction_set().kernels<S>().vector_width, sizeof(S)), rank}, memory_(p * view_.stride) {
     view_.rows = memory_.data();
 }
 

@@ -197,7 +197,7 @@ bool MatchingPursuit<T>::finish(const Signal& signal, Index k, const std::int32_
     double squares = 0, size = 0, worst = 0, bound = 0, before = std::numeric_limits<double>::infinity();
     for (int round = 0;; ++round) {
         squares = kernels.residual_of_code({atoms_.data(), m_, signal.x, list, alpha, k}, scratch.residual.data());
-        kernels.correlate_residual(atoms_.data(), m_, scratch.residual.data(), list, k, correlations.data());
+        kernels.double_correlations(atoms_.data(), m_, scratch.residual.data(), list, k, correlations.data());
         size = norm;
         worst = 0;
         for (Index i = 0; i < k; ++i) {

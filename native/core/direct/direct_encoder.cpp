@@ -368,7 +368,7 @@ class Worker {
         double l1 = 0;
         for (const T alpha : code.alpha) l1 += std::fabs(double(alpha));
         const double atom = dictionary_->bounds().atom, worst = std::max(code.off, worst_outside);
-        const double left = more_than_double_roundoff * double(m_ / 4 + Index(code.atoms.size()) / 2 + 16) * (signal.norm + l1 * atom) * atom +
+        const double left = more_than_double_roundoff * double(m_ / 2 + Index(code.atoms.size()) / 2 + 16) * (signal.norm + l1 * atom) * atom +
                             more_than_double_roundoff * dictionary_->lambda2() * l1;
         Status status = code.status;
         double kkt = std::max(code.kkt, signal.scale > 0 ? worst / signal.scale : 0);

@@ -14,7 +14,9 @@ inline constexpr double unit_roundoff = 0x1p-53;
 
 // Hides a value from the compiler, which would else be free to fuse the operations around it.
 inline void keep_rounded(Vector<double>& value) {
-#if defined(__x86_64__)
+#if defined(__AVX512F__)
+    asm("" : "+v"(value));
+#elif defined(__x86_64__)
     asm("" : "+x"(value));
 #elif defined(__aarch64__)
     asm("" : "+w"(value));
@@ -35,8 +37,12 @@ inline Vector<double> two_sum(Vector<double> a, Vector<double> b, Vector<double>
 inline Vector<double> two_product(Vector<double> a, Vector<double> b, Vector<double>& rest) {
     Vector<double> product = a * b;
     keep_rounded(product);
-#if defined(__AVX2__) && defined(__FMA__)
+#if defined(__AVX512F__)
+    rest = (Vector<double>)_mm512_fmsub_pd((__m512d)a, (__m512d)b, (__m512d)product);
+#elif defined(__AVX2__) && defined(__FMA__)
     rest = (Vector<double>)_mm256_fmsub_pd((__m256d)a, (__m256d)b, (__m256d)product);
+#elif defined(__aarch64__)
+    rest = (Vector<double>)vfmaq_f64((float64x2_t)(-product), (float64x2_t)a, (float64x2_t)b);
 #else
     const auto upper_half = [](Vector<double> value) {
         Vector<double> shifted = value * 134217729.0;  // 2²⁷ + 1

@@ -16,9 +16,12 @@
 namespace taskdict::TASKDICT_ISA {
 namespace {
 
+static_assert(vector_bytes <= 64 && capacity_step % lanes<float> == 0, "arrays and workspaces hold whole vectors");
+
 template <class T>
 constexpr Kernels<T> table() {
-    return {panel_width<T>,
+    return {lanes<T>,
+            panel_width<T>,
             pack_panels<T>,
             multiply<T>,
             correlate_some<T>,
@@ -36,8 +39,7 @@ constexpr Kernels<T> table() {
             pursue<T>,
             correct<T>,
             strongest<T>,
-            residual_of_code<T>,
-            correlate_residual<T>};
+            residual_of_code<T>};
 }
 
 }  // namespace

@@ -10,7 +10,7 @@ namespace taskdict {
 inline constexpr Index slice_length = 256;
 
 // out[r, j] = Σ_i x[r, i] · atoms[j, i] for the atoms j < p, from the first of `first_panel` on. Rows of `out` are aligned and hold
-// whole panels.
+// whole vectors.
 template <class T>
 struct PanelProduct {
     const T* x;
@@ -126,7 +126,8 @@ using PathFollower = PathEnd<T> (*)(Workspace<T>&, const GramProblem<T>&, const 
 
 template <class T>
 struct Kernels {
-    Index panel_width;  // rows of products hold a multiple of this
+    Index vector_width;  // rows of products hold a multiple of this
+    Index panel_width;   // packed atoms are a multiple of this
     void (*pack_panels)(const T* atoms, Index p, Index m, T* packed);
     void (*multiply)(const PanelProduct<T>&);
     void (*correlate_some)(const T* atoms, Index m, const T* x, const std::int32_t* list, Index count, T* out);
@@ -145,7 +146,6 @@ struct Kernels {
     void (*correct)(PursuitWorkspace<T>&, const T* weights, const double* correlations);
     Strongest<T> (*strongest)(const T* c, const T* weights, Index count);
     double (*residual_of_code)(const CodeMeasurement<T>&, double* residual);
-    void (*correlate_residual)(const T* atoms, Index m, const double* residual, const std::int32_t* list, Index count, double* out);
 };
 
 struct InstructionSet {
@@ -168,7 +168,8 @@ struct InstructionSet {
     }
 };
 
-// The best instruction set of this processor; the environment variable TASKDICT_ISA selects a lesser one, for tests.
+// The fastest instruction set of this processor; the environment variable TASKDICT_ISA selects another by name, for tests. One that
+// the processor does not have is an error, in the first call.
 const InstructionSet& instruction_set();
 
 }  // namespace taskdict

@@ -9,11 +9,14 @@
 
 namespace taskdict::TASKDICT_ISA {
 
-// A tile of tile_rows × (2 vectors) sums fills the vector registers.
-inline constexpr int tile_rows = 6;
+// A tile of tile_rows × panel_vectors sums fills the vector registers: 12 of 16, or 24 of 32.
+inline constexpr int panel_vectors = 2;
+inline constexpr int tile_rows = vector_registers == 32 ? 12 : 6;
+// Of a panel that is half empty, a tile has one vector. Twelve sums hide the latency of the additions.
+inline constexpr int narrow_tile_rows = 12;
 
 template <class T>
-inline constexpr int panel_width = 2 * lanes<T>;
+inline constexpr int panel_width = panel_vectors * lanes<T>;
 
 // Features are summed in slices of at most `slice_length` (kernels.hpp), then the slices: a slice of a panel stays in the
 // first-level cache, and rounding grows with the length of a slice, not with m.
@@ -52,7 +55,7 @@ inline void multiply_tile(const T* x, Index x_stride, const T* panel, Index leng
 }
 
 // One panel for any number of rows: whole tiles, then a smaller one.
-template <class T, int Vectors, bool Accumulate, int Rows = tile_rows>
+template <class T, int Vectors, bool Accumulate, int Rows>
 inline void multiply_panel(Index rows, const T* x, Index x_stride, const T* panel, Index length, T* out, Index out_stride) {
     for (; rows >= Rows; rows -= Rows, x += Rows * x_stride, out += Rows * out_stride)
         multiply_tile<T, Rows, Vectors, Accumulate>(x, x_stride, panel, length, out, out_stride);
@@ -63,9 +66,9 @@ inline void multiply_panel(Index rows, const T* x, Index x_stride, const T* pane
 template <class T, bool Accumulate>
 inline void multiply_slice(Index rows, const T* x, Index x_stride, const T* panel, bool narrow, Index length, T* out, Index out_stride) {
     if (narrow)
-        multiply_panel<T, 1, Accumulate, 2 * tile_rows>(rows, x, x_stride, panel, length, out, out_stride);
+        multiply_panel<T, 1, Accumulate, narrow_tile_rows>(rows, x, x_stride, panel, length, out, out_stride);
     else
-        multiply_panel<T, 2, Accumulate>(rows, x, x_stride, panel, length, out, out_stride);
+        multiply_panel<T, panel_vectors, Accumulate, tile_rows>(rows, x, x_stride, panel, length, out, out_stride);
 }
 
 // Of a last panel that is at most half full, only that half is computed.

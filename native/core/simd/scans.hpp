@@ -32,6 +32,7 @@ inline Index list_above(const float* row, Index count, float bound, bool positiv
 // out = factor · x, from any layout into a contiguous row, and in single precision into `narrow` unless that is null.
 template <class T>
 Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* narrow) {
+    typedef float Narrow __attribute__((vector_size(lanes<T> * sizeof(float)), may_alias, aligned(alignof(float))));
     Vector<T> top = {}, zero = {};
     double squares = 0;
     Index i = 0;
@@ -41,8 +42,7 @@ Magnitude load_signal(const T* x, Index step, Index m, T factor, T* out, float* 
         for (; i + lanes<T> <= end; i += lanes<T>) {
             const Vector<T> value = load_unaligned(x + i) * factor;
             *reinterpret_cast<typename Simd<T>::Unaligned*>(out + i) = value;
-            if (narrow)
-                for (int v = 0; v < lanes<T>; ++v) narrow[i + v] = float(value[v]);
+            if (narrow) *reinterpret_cast<Narrow*>(narrow + i) = __builtin_convertvector(value, Narrow);
             top = maximum<T>(top, abs<T>(value));
             zero += value * T(0);  // NaN as soon as one entry is not finite
             slice += value * value;

@@ -14,14 +14,24 @@
 
 #if defined(__x86_64__)
 #include <immintrin.h>
+#elif defined(__aarch64__)
+#include <arm_neon.h>
 #endif
 
 namespace taskdict::TASKDICT_ISA {
 
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+inline constexpr int vector_bytes = 64;
+#elif defined(__AVX2__)
 inline constexpr int vector_bytes = 32;
 #else
 inline constexpr int vector_bytes = 16;
+#endif
+
+#if defined(__AVX512F__) || defined(__aarch64__)
+inline constexpr int vector_registers = 32;
+#else
+inline constexpr int vector_registers = 16;
 #endif
 
 template <class T>
@@ -68,24 +78,41 @@ inline Vector<T> maximum(Vector<T> a, Vector<T> b) {
     return a > b ? a : b;
 }
 
+// Joins all lanes by `join`, one half of the vector with the other: a chain of log2(lanes) steps, not of lanes.
+template <class T, class Part, class Join>
+inline T fold(Part value, Join join) {
+    constexpr int bytes = sizeof(Part);
+    if constexpr (bytes == 2 * sizeof(T)) {
+        return join(value[0], value[1]);
+    } else if constexpr (bytes == 4 * sizeof(T)) {
+        return join(join(value[0], value[2]), join(value[1], value[3]));
+    } else {
+        typedef T Half __attribute__((vector_size(bytes / 2)));
+        Half halves[2];
+        __builtin_memcpy(halves, &value, bytes);
+        return fold<T>(Half(join(halves[0], halves[1])), join);
+    }
+}
+
 template <class T>
 inline T largest(Vector<T> value) {
-    T result = value[0];
-    for (int i = 1; i < lanes<T>; ++i) result = value[i] > result ? value[i] : result;
-    return result;
+    return fold<T>(value, [](auto a, auto b) { return a > b ? a : b; });
 }
 
 template <class T>
 inline T total(Vector<T> value) {
-    T result = value[0];
-    for (int i = 1; i < lanes<T>; ++i) result += value[i];
-    return result;
+    return fold<T>(value, [](auto a, auto b) { return a + b; });
 }
 
 // One bit per lane in which a > b.
 template <class T>
 inline unsigned greater_mask(Vector<T> a, Vector<T> b) {
-#if defined(__AVX2__)
+#if defined(__AVX512F__)
+    if constexpr (sizeof(T) == 4)
+        return _mm512_cmp_ps_mask((__m512)a, (__m512)b, _CMP_GT_OQ);
+    else
+        return _mm512_cmp_pd_mask((__m512d)a, (__m512d)b, _CMP_GT_OQ);
+#elif defined(__AVX2__)
     if constexpr (sizeof(T) == 4)
         return _mm256_movemask_ps((__m256)(a > b));
     else
@@ -95,6 +122,11 @@ inline unsigned greater_mask(Vector<T> a, Vector<T> b) {
         return _mm_movemask_ps((__m128)(a > b));
     else
         return _mm_movemask_pd((__m128d)(a > b));
+#elif defined(__aarch64__)  // no instruction collects the signs: each lane keeps its own bit, and the bits are added
+    if constexpr (sizeof(T) == 4)
+        return vaddvq_u32(vandq_u32(vcgtq_f32((float32x4_t)a, (float32x4_t)b), uint32x4_t{1, 2, 4, 8}));
+    else
+        return unsigned(vaddvq_u64(vandq_u64(vcgtq_f64((float64x2_t)a, (float64x2_t)b), uint64x2_t{1, 2})));
 #else
     unsigned mask = 0;
     for (int i = 0; i < lanes<T>; ++i) mask |= unsigned(a[i] > b[i]) << i;

@@ -110,7 +110,7 @@ Index find_violators(const GramProblem<T>& problem, const T* rho, T violation, T
     const auto note = [&](Index first, unsigned mask) {
         for (; mask; mask &= mask - 1) list[found++] = std::int32_t(first + __builtin_ctz(mask));
     };
-    constexpr int group = lanes<T> * 4 <= 32 ? 4 : 1;  // vectors that share one mask: fewer branches to guess
+    constexpr int group = lanes<T> <= 8 ? 4 : 32 / lanes<T>;  // vectors that share one mask: fewer branches to guess
     Index at = 0;
     for (; at + group * lanes<T> <= stride; at += group * lanes<T>) {
         unsigned mask = 0;

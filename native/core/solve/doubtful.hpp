@@ -27,10 +27,14 @@ inline Index find_doubtful(Workspace<float>& w, const Gram<float>& gram, double 
     return doubtful;
 }
 
-// Single-precision numbers as doubles.
+// Numbers of either precision as doubles.
 inline Vector<double> load_wide(const float* from) {
     typedef float Half __attribute__((vector_size(vector_bytes / 2), may_alias, aligned(alignof(float))));
     return __builtin_convertvector(*reinterpret_cast<const Half*>(from), Vector<double>);
+}
+
+inline Vector<double> load_wide(const double* from) {
+    return load_unaligned(from);
 }
 
 // residual = x − Dα in double precision, for the single-precision α in `w`; room for m numbers, in whole vectors.

@@ -24,11 +24,6 @@ inline constexpr T doubtful_share = T(0.01);
 
 template <class V>
 using Element = decltype(V{}[0] + V{}[0]);
-
-inline Vector<double> load_wide(const double* from) {
-    return load_unaligned(from);
-}
-
 // |value|, by its bits.
 template <class T>
 inline Vector<T> magnitude(Vector<T> value) {
@@ -118,26 +113,6 @@ double residual_of_code(const CodeMeasurement<T>& code, double* residual) {
         sum += residual[at] * residual[at];
     }
     return sum;
-}
-
-// out[i] = ⟨atoms[list[i]], residual⟩ in double precision. Four atoms share the loads of the residual.
-template <class T>
-void correlate_residual(const T* atoms, Index m, const double* residual, const std::int32_t* list, Index count, double* out) {
-    for (Index i = 0; i < count; i += 4) {
-        const T* rows[4];
-        for (int r = 0; r < 4; ++r) rows[r] = atoms + list[i + r < count ? i + r : i] * m;
-        Vector<double> sums[4] = {};
-        Index at = 0;
-        for (; at + lanes<double> <= m; at += lanes<double>) {
-            const Vector<double> value = load(residual + at);
-            for (int r = 0; r < 4; ++r) sums[r] += value * load_wide(rows[r] + at);
-        }
-        for (int r = 0; r < 4 && i + r < count; ++r) {
-            double sum = total<double>(sums[r]);
-            for (Index rest = at; rest < m; ++rest) sum += residual[rest] * double(rows[r][rest]);
-            out[i + r] = sum;
-        }
-    }
 }
 
 // b = R⁻¹ b, with the columns of the triangle R in the workspace.
