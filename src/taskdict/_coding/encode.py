@@ -238,13 +238,13 @@ def sparse_encode(
     >>> report
     Report(1 signals: 1 converged, 0 exact, 0 inexact; largest kkt 0.0e+00)
 
-    At most one nonzero, and an error of at most 2:
+    At most one nonzero, and a squared error of at most 0.75:
 
     >>> codes, report = td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), n_nonzero=1, return_report=True)
     >>> codes.toarray(), report.lambda1
     (array([[2., 0., 0.]]), array([1.]))
-    >>> td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), max_error=1.75).toarray().round(2)
-    array([[ 2.29, -0.29,  0.  ]])
+    >>> td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), max_error=0.75).toarray().round(6)
+    array([[ 2.5, -0.5,  0. ]])
     """
     rule = Rule.parse({"lambda1": lambda1, "n_nonzero": n_nonzero, "max_error": max_error, "max_l1": max_l1})
     prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive, method=method)
