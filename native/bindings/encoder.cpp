@@ -186,7 +186,8 @@ void bind_encode(nb::class_<Encoder, Prepared<T>>& bound) {
 template <class T>
 void bind_encoder_of(nb::module_& module, const char* name) {
     auto bound =
-        nb::class_<Encoder<T>, Prepared<T>>(module, name, "A dictionary prepared for encoding: argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² for many signals x.")
+        nb::class_<Encoder<T>, Prepared<T>>(module, name,
+                                            "A dictionary prepared for encoding: argmin ½‖x − Dα‖² + λ1‖α‖₁ + λ2/2‖α‖² for many signals x.")
             .def(
                 "__init__",
                 [](Encoder<T>* self, Matrix<T> atoms, double lambda1, double lambda2, bool positive, bool homotopy, bool sparse, int n_threads) {
@@ -257,22 +258,24 @@ void bind_direct_encoder_of(nb::module_& module, const char* name) {
                 const DenseSignals<T> signals = {x.data(), Index(x.shape(0)), Index(x.stride(0)), Index(x.stride(1))};
                 return encode_signals(encoder, signals, rule, amounts, codes, n_threads, variation_of(encoder, x.shape(0), observed, weights));
             },
-            nb::arg("x"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"), nb::arg("n_threads"),
+            nb::arg("x"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"),
+            nb::arg("n_threads"),
             "Append the codes of the signals x (n, m) as encode, each from its observed features and with its own weights of the ℓ1 norm.\n\n"
             "observed (n, m) is 1 where a feature was observed and 0 elsewhere, weights is (n, p) or (1, p), at least 0, or infinite to exclude\n"
             "an atom.")
         .def(
             "encode_sparse_varied",
             [](const DirectEncoder<T>& encoder, List<T> values, List<std::int64_t> indptr, List<std::int32_t> indices, Rule rule,
-               List<double> amounts, std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights, Codes<T>& codes, int n_threads) {
+               List<double> amounts, std::optional<Matrix<std::uint8_t>> observed, std::optional<Matrix<double>> weights, Codes<T>& codes,
+               int n_threads) {
                 const std::size_t end = end_of(indptr);
                 require_length("values", values, end);
                 require_length("indices", indices, end);
                 return encode_signals(encoder, SparseSignals<T>{view(values), view(indptr), view(indices)}, rule, amounts, codes, n_threads,
                                       variation_of(encoder, indptr.shape(0) - 1, observed, weights));
             },
-            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(), nb::arg("weights").none(), nb::arg("codes"),
-            nb::arg("n_threads"), "The same for signals in compressed rows.");
+            nb::arg("values"), nb::arg("indptr"), nb::arg("indices"), nb::arg("rule"), nb::arg("amounts"), nb::arg("observed").none(),
+            nb::arg("weights").none(), nb::arg("codes"), nb::arg("n_threads"), "The same for signals in compressed rows.");
 }
 
 }  // namespace

@@ -168,9 +168,7 @@ class Encoder:
         )
         _check_row(row)
 
-    def encode_varied(
-        self, X: Any, observed: NDArray[np.uint8] | None, weights: NDArray[np.float64] | None
-    ) -> None:
+    def encode_varied(self, X: Any, observed: NDArray[np.uint8] | None, weights: NDArray[np.float64] | None) -> None:
         """Append the codes of signals, dense or CSR, from their observed features and with weights of the ℓ1 norm.
 
         Parameters
@@ -184,9 +182,7 @@ class Encoder:
         """
         rule, amounts = self._goals_of_next(X.shape[0])
         if isinstance(X, np.ndarray):
-            row = self._encoder.encode_varied(
-                aligned(X), rule, amounts, observed, weights, self._codes, self.n_threads
-            )
+            row = self._encoder.encode_varied(aligned(X), rule, amounts, observed, weights, self._codes, self.n_threads)
         else:
             indptr, indices = X.indptr.astype(np.int64, copy=False), X.indices.astype(np.int32, copy=False)
             row = self._encoder.encode_sparse_varied(

@@ -13,9 +13,9 @@ struct Parameters {
 };
 
 enum class Status : std::uint8_t {
-    converged = 0,  // by the first line
-    exact = 1,      // by the second or third
-    inexact = 2,    // not known to satisfy Lemma 1 to the promise: limited by the rounding of the code or of the signal's products
+    converged = 0,   // by the first line
+    exact = 1,       // by the second or third
+    inexact = 2,     // not known to satisfy Lemma 1 to the promise: limited by the rounding of the code or of the signal's products
     unmet = 3,       // the rule cannot be met: the code is that at λ1 = 0
     unobserved = 4,  // nothing of the signal was observed: its code is zero
 };

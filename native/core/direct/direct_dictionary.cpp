@@ -37,7 +37,8 @@ DirectDictionary<T>::DirectDictionary(const T* atoms, Index p, Index m, const Pa
 template <class T>
 void DirectDictionary<T>::correlate(const float* x, Index rows, Index first, Index end, float* out, Index stride) const {
     const Kernels<float>& kernels = instruction_set().single_precision;
-    for (Index r = 0; !all_.empty() && r < rows; ++r) kernels.correlate_some(fast(), m_, x + r * m_, all_.data() + first, end - first, out + r * stride);
+    for (Index r = 0; !all_.empty() && r < rows; ++r)
+        kernels.correlate_some(fast(), m_, x + r * m_, all_.data() + first, end - first, out + r * stride);
     if (all_.empty()) kernels.multiply({x, m_, rows, packed_.data() + first * m_, m_, end - first, 0, out, stride});
 }
 

@@ -33,9 +33,9 @@ class DirectDictionary {
   private:
     Index p_, m_;
     const T* data_;
-    Array<T> scaled_;       // if the scale is not one
-    Array<float> rounded_;  // of double precision
-    Array<float> packed_;             // or, without it:
+    Array<T> scaled_;                // if the scale is not one
+    Array<float> rounded_;           // of double precision
+    Array<float> packed_;            // or, without it:
     std::vector<std::int32_t> all_;  // 0, 1, …, p − 1
     double scale_ = 1;
     double lambda2_ = 0;

@@ -326,7 +326,8 @@ class Worker {
         solver_.measure(pending.signal, pending.code, residual_.data());
         pending.signal.scale = std::max(pending.signal.scale, pending.signal.lambda1);
         const double error = correlation_error(norm_of_residual());
-        const double others = double(pending.list.cut()) + error * pending.largest_factor;  // the correlations of all atoms that are not listed are smaller
+        const double others =
+            double(pending.list.cut()) + error * pending.largest_factor;  // the correlations of all atoms that are not listed are smaller
         double worst = violation(pending, pending.list.entries(), error);
         if (worst <= limit(pending)) {
             if (others <= lambda1) return end(pending, worst);
@@ -352,14 +353,13 @@ class Worker {
         std::vector<float> rho(atoms.size()), residual(residual_.data(), residual_.data() + m_);
         instruction_set().single_precision.correlate_some(dictionary_->fast(), m_, residual.data(), atoms.data(), Index(atoms.size()), rho.data());
         everything_.clear();
-        for (std::size_t i = 0; i < atoms.size(); ++i) everything_.push_back({float((positive_ ? rho[i] : std::fabs(rho[i])) * pending.signal.factor(atoms[i])), atoms[i]});
+        for (std::size_t i = 0; i < atoms.size(); ++i)
+            everything_.push_back({float((positive_ ? rho[i] : std::fabs(rho[i])) * pending.signal.factor(atoms[i])), atoms[i]});
         return violation(pending, everything_, correlation_error(norm_of_residual()));
     }
 
     // The largest violation that is accepted outside Λ.
-    double limit(const Pending<T>& pending) const {
-        return (pending.code.by_lines ? promised_kkt<T> / 2 : accepted<T>) * pending.signal.scale;
-    }
+    double limit(const Pending<T>& pending) const { return (pending.code.by_lines ? promised_kkt<T> / 2 : accepted<T>)*pending.signal.scale; }
 
     // Certifies a code; if that fails, all atoms become candidates of the third line.
     bool end(Pending<T>& pending, double worst_outside) {
@@ -407,7 +407,8 @@ class Worker {
             made->atoms = Array<T>(count * m_);
             for (Index l = 0; l < count; ++l)
                 for (Index i = 0; i < m_; ++i)
-                    made->atoms[l * m_ + i] = dictionary_->data()[made->numbers[std::size_t(l)] * m_ + i] * T(signal.observed ? signal.observed[i] : 1);
+                    made->atoms[l * m_ + i] =
+                        dictionary_->data()[made->numbers[std::size_t(l)] * m_ + i] * T(signal.observed ? signal.observed[i] : 1);
             made->problem.atoms = made->atoms.data();
         }
         made->problem.p = count;
@@ -443,7 +444,8 @@ class Worker {
         const bool is_exact = code.certificate.worst() <= promised_kkt<T> && !pending.rounded_penalty;
         Status status = is_exact ? Status::exact : Status::inexact;
         if (pending.signal.n_observed == 0) status = Status::unobserved;
-        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, status, code.certificate.reported(promised_kkt<T>), pending.code.steps + code.steps, {}};
+        found_[std::size_t(pending.row)] = {
+            code.atoms, code.alpha, status, code.certificate.reported(promised_kkt<T>), pending.code.steps + code.steps, {}};
         return true;
     }
 
@@ -627,7 +629,8 @@ void encode_each(const T* atoms, Index k, Index p, Index m, const Parameters& pa
         }
     }
     blocks.push_back(k);
-    const double work = double(signals.rows) * (cost::direct_per_signal + double(m) * (cost::direct_per_feature + cost::direct_per_product * double(p)));
+    const double work =
+        double(signals.rows) * (cost::direct_per_signal + double(m) * (cost::direct_per_feature + cost::direct_per_product * double(p)));
     n_threads = worthwhile_threads(n_threads, work + cost::per_packed_entry * double(k * p * m));
     Codes<T> sorted(codes.keep_factors);
     encode_blocks(Index(blocks.size()) - 1, sorted, n_threads, interrupt, [&] {
@@ -678,12 +681,14 @@ void encode_each(const T* atoms, Index k, Index p, Index m, const Parameters& pa
     }
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                         \
+#define TASKDICT_INSTANTIATE(T)                                                                                                                      \
     template void encode_each(const T*, Index, Index, Index, const Parameters&, std::span<const std::int32_t>, const DenseSignals<T>&, const Goals&, \
-                              Codes<T>&, int, Interrupt&); \
-    template class DirectEncoder<T>;                                                                                    \
-    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&); \
-    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&, const Variation&);
+                              Codes<T>&, int, Interrupt&);                                                                                           \
+    template class DirectEncoder<T>;                                                                                                                 \
+    template void encode<T, DenseSignals>(const DirectEncoder<T>&, const DenseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&,                 \
+                                          const Variation&);                                                                                         \
+    template void encode<T, SparseSignals>(const DirectEncoder<T>&, const SparseSignals<T>&, const Goals&, Codes<T>&, int, Interrupt&,               \
+                                           const Variation&);
 
 TASKDICT_INSTANTIATE(float)
 TASKDICT_INSTANTIATE(double)

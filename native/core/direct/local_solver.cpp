@@ -294,8 +294,8 @@ void LocalSolver<T>::solve_weighted(const DirectSignal<T>& signal, std::span<con
                                     const LocalCode<T>& from, LocalCode<T>& code, Interrupt& interrupt) const {
     std::vector<double> weights;
     for (const std::int32_t atom : candidates) weights.push_back(signal.weight(atom));
-    const Problem<T> problem = {atoms.data(),          Index(candidates.size()), dictionary_->features(), signal.x, signal.lambda1,
-                                dictionary_->lambda2(), positive_,                weights.data()};
+    const Problem<T> problem = {
+        atoms.data(), Index(candidates.size()), dictionary_->features(), signal.x, signal.lambda1, dictionary_->lambda2(), positive_, weights.data()};
     CertifiedCode<T> start;
     for (std::size_t i = 0; i < from.atoms.size(); ++i) {  // the first candidates
         start.atoms.push_back(std::int32_t(i));

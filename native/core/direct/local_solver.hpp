@@ -1,7 +1,7 @@
 // One signal on some of the atoms, its candidates.
 // With weights w, the solvers see α'_j = w_j α_j on d_j / w_j: then all atoms have the penalty λ1, and λ2 / w_j² for λ2. The ρ_j of an atom
-// without a penalty is moved by λ1 sign(ρ_j), so that it looks like the others. No Gram matrix is needed: ρ = Dᵀ(x − Dα) − λ2 α is measured on the candidates, and of
-// M only the products of atoms that may be active together are computed.
+// without a penalty is moved by λ1 sign(ρ_j), so that it looks like the others. No Gram matrix is needed: ρ = Dᵀ(x − Dα) − λ2 α is measured on the
+// candidates, and of M only the products of atoms that may be active together are computed.
 //
 //     active set in single precision ──► measured (float) or refined (double) in double precision
 //                  │ fails
@@ -23,8 +23,8 @@ namespace taskdict {
 template <class T>
 struct DirectSignal {
     const T* x = nullptr;
-    const float* fast = nullptr;  // in single precision
-    double norm = 0;              // ‖x‖, or a little more
+    const float* fast = nullptr;      // in single precision
+    double norm = 0;                  // ‖x‖, or a little more
     double lambda1 = 0;               // of the atoms with the largest weight
     double scale = 0;                 // max(λ1, ‖c‖∞), or a little more
     Index n_observed = 0;             // features
@@ -94,7 +94,7 @@ class LocalSolver {
     std::unique_ptr<OwnedWorkspace<float>> workspace_;
     Array<float> gram_;
     Array<float> residual_, atom_;
-    std::vector<float> factors_;       // of the candidates
+    std::vector<float> factors_;      // of the candidates
     std::vector<std::uint8_t> free_;  // which of them have no penalty and any sign
     std::vector<std::int32_t> list_;
     std::vector<float> numbers_;

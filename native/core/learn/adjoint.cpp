@@ -206,7 +206,7 @@ void code_gradient(const Prepared<T>& encoder, const SparsityPattern& pattern, c
     });
 }
 
-#define TASKDICT_INSTANTIATE(T)                                                                                                       \
+#define TASKDICT_INSTANTIATE(T)                                                                                                        \
     template void solve_adjoint<T>(const Prepared<T>&, const SparsityPattern&, Numbers<T>, Numbers<T>, std::span<T>, int, Interrupt&); \
     template void code_gradient<T>(const Prepared<T>&, const SparsityPattern&, const CodeGradient<T>&, int, Interrupt&);
 

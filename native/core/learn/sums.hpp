@@ -31,6 +31,7 @@ void correlate_supports(const SparsityPattern& pattern, ConstMatrix<T> atoms, Co
 
 // ½‖x‖² − ½ αᵀMα for every signal: the value of its objective at a code that satisfies Lemma 1.
 template <class T>
-void objectives(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> values, ConstMatrix<T> x, std::span<double> out, int n_threads);
+void objectives(const Prepared<T>& encoder, const SparsityPattern& pattern, Numbers<T> values, ConstMatrix<T> x, std::span<double> out,
+                int n_threads);
 
 }  // namespace taskdict

@@ -26,8 +26,7 @@ void double_residual(const T* atoms, Index m, const T* x, const std::int32_t* li
             const T* r0 = atoms + list[i] * m + at;
             for (int v = 0; v < n.value; ++v) sums[v] -= w0 * load_wide(r0 + v * lanes<double>);
         }
-        for (int v = 0; v < n.value; ++v)
-            *reinterpret_cast<typename Simd<double>::Unaligned*>(out + at + v * lanes<double>) = sums[v] + others[v];
+        for (int v = 0; v < n.value; ++v) *reinterpret_cast<typename Simd<double>::Unaligned*>(out + at + v * lanes<double>) = sums[v] + others[v];
     };
     in_groups(m / lanes<double>, [&](auto n, Index first) { sum(n, first * lanes<double>); });
     for (Index at = m / lanes<double> * lanes<double>; at < m; ++at) {

@@ -49,8 +49,8 @@ constexpr Kernels<T> table() {
 
 extern const InstructionSet instructions;
 const InstructionSet instructions = {
-    TASKDICT_NAME(TASKDICT_ISA), table<float>(), table<double>(), list_above, refine, check_doubtful, squared_error, compensated_residual,
-    compensated_correlations,
+    TASKDICT_NAME(TASKDICT_ISA), table<float>(),           table<double>(), list_above, refine, check_doubtful, squared_error,
+    compensated_residual,        compensated_correlations,
 };
 
 }  // namespace taskdict::TASKDICT_ISA

@@ -75,7 +75,8 @@ inline bool prefers_direct(double n, double m, double p, double entry_bytes) {
     if (p < least_direct_atoms) return false;
     if (p * p * entry_bytes > largest_gram_bytes) return true;
     const double gram = p * p * (per_gram_product * m + per_gram_entry) + n * (per_signal + p * (per_signal_product * m + per_far_correlation));
-    const double direct = per_packed_entry * p * m + n * (direct_per_signal + direct_per_feature * m + p * (direct_per_product * m + direct_per_correlation));
+    const double direct =
+        per_packed_entry * p * m + n * (direct_per_signal + direct_per_feature * m + p * (direct_per_product * m + direct_per_correlation));
     return direct < gram;
 }
 

@@ -2,15 +2,23 @@
 
 from __future__ import annotations
 
-import enum
-from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Any, Literal, overload
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
+from taskdict._coding.pursuit import PreparedPursuit, refuse_with_omp
+from taskdict._coding.reading import (
+    CHUNK_BYTES,
+    MOST_KEPT_ATOMS,
+    as_csr,
+    check_width,
+    dtype_of,
+    not_finite,
+    ready_chunks,
+)
+from taskdict._coding.report import Report, Status
 from taskdict._coding.rules import Rule
 from taskdict._coding.variation import Variation
 from taskdict._common.threads import resolve_threads
@@ -22,61 +30,19 @@ from taskdict._common.validation import (
     check_signals,
     refuse_masked,
 )
-from taskdict._native import BadSignalError, Encoded, Encoder, encode_each
+from taskdict._native import BadSignalError, Encoded, Encoder, Pursuit, encode_each
 
-METHODS = ("auto", "active-set", "homotopy")
-MOST_KEPT_ATOMS = 4096  # of a prepared dictionary that is kept: its Gram matrices take up to 200 MB
-_CHUNK_BYTES = 1 << 24  # of signals that have to be converted before they are encoded
+METHODS = ("auto", "active-set", "homotopy", "omp")
 
-
-class Status(enum.IntEnum):
-    """How the code of a signal was found."""
-
-    CONVERGED = 0
-    """By the fast path, with a certificate."""
-    EXACT = 1
-    """By slower paths in wider arithmetic (ties, nearly dependent atoms, extreme scales), with a certificate."""
-    INEXACT = 2
-    """The code is not known to satisfy the optimality conditions to the tolerance: rounding its
-    coefficients to the dtype costs more than that, or entries over hundreds of magnitudes leave no digits to certify
-    it. Seen only where active atoms are nearly dependent, or close to the limits of the dtype. With `max_error` or
-    `max_l1`, also a code whose error or norm is not known to be as asked for."""
-    UNMET = 3
-    """No code has an error as small as `max_error`: the code is the one at lambda1 = 0, with a certificate."""
-    UNOBSERVED = 4
-    """Nothing of the signal was observed. Its code is zero."""
-
-
-@dataclass(frozen=True)
-class Report:
-    """The status and the optimality of each code; every array has shape (n_samples,).
-
-    Attributes
-    ----------
-    status : array of uint8
-        A :class:`Status` for each signal.
-    kkt : array of the codes' dtype
-        The largest violation of the optimality conditions (Lemma 1 of the paper), relative to
-        ``max(lambda1, max(abs(dictionary @ x)))``: at most 1e-10 for float64 and 1e-4 for float32 unless the status is
-        ``INEXACT``.
-    n_steps : array of int32
-        Passes over the dictionary ("active-set") or points where the path bends ("homotopy", and rules other than
-        `lambda1`).
-    lambda1 : array of float64
-        The weight of the ℓ1 norm that the code is optimal for: the given one, or where the rule has led to. For a zero
-        code under another rule, the least weight at which it is zero.
-    """
-
-    status: NDArray[np.uint8]
-    kkt: NDArray[Any]
-    n_steps: NDArray[np.int32]
-    lambda1: NDArray[np.float64]
-
-    def __repr__(self) -> str:
-        shown = [s for s in Status if s <= Status.INEXACT or (self.status == s).any()]
-        counts = ", ".join(f"{int(np.sum(self.status == s))} {s.name.lower()}" for s in shown)
-        worst = f"{float(np.max(self.kkt)):.1e}" if len(self.kkt) else "none"
-        return f"Report({len(self.status)} signals: {counts}; largest kkt {worst})"
+__all__ = [
+    "ActiveSets",
+    "PreparedDictionary",
+    "Report",
+    "Status",
+    "encode_with_active_sets",
+    "mean_objective",
+    "sparse_encode",
+]
 
 
 class ActiveSets:
@@ -210,10 +176,12 @@ def sparse_encode(
         With "ignore", NaN stands for a value that was not observed.
     which : array of int of shape (n_samples,), default=None
         With several dictionaries, the number of the one that each signal is encoded on.
-    method : {"auto", "active-set", "homotopy"}, default="auto"
+    method : {"auto", "active-set", "homotopy", "omp"}, default="auto"
         "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
         as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set"
-        for `lambda1`. For the other rules the path is followed first, whatever the method.
+        for `lambda1`. For the other rules the path is followed first, whatever the method. "omp" is another problem:
+        orthogonal matching pursuit, with `n_nonzero`, `max_error` or both, whichever comes first
+        (:func:`taskdict._coding.pursuit.matching_pursuit`).
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     return_report : bool, default=False
@@ -246,6 +214,16 @@ def sparse_encode(
     >>> td.sparse_encode([[3.0, -1.0, 0.5]], np.eye(3), max_error=0.75).toarray().round(6)
     array([[ 2.5, -0.5,  0. ]])
     """
+    if method == "omp":
+        refuse_with_omp(
+            lambda1=lambda1, max_l1=max_l1, lambda2=lambda2 or None, positive=positive or None, weights=weights, mask=mask,
+            missing=None if missing == "error" else missing, which=which,
+        )  # fmt: skip
+        pursuit, pursued = PreparedPursuit(dictionary).encode(
+            X, n_nonzero=n_nonzero, max_error=max_error, n_threads=n_threads
+        )
+        codes = as_csr(pursued, pursuit.n_components)
+        return (codes, Report.of(pursued)) if return_report else codes
     rule = Rule.parse({"lambda1": lambda1, "n_nonzero": n_nonzero, "max_error": max_error, "max_l1": max_l1})
     prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive, method=method)
     X = check_signals(X)
@@ -257,15 +235,15 @@ def sparse_encode(
     else:
         encoder, encoded = prepared.encode(X, n_threads=n_threads, variation=variation)
         n_components = encoder.n_components
-    codes = _as_csr(encoded, n_components)
+    codes = as_csr(encoded, n_components)
     if not return_report:
         return codes
-    return codes, Report(encoded.status, encoded.kkt, encoded.n_steps, encoded.lambda1)
+    return codes, Report.of(encoded)
 
 
 def mean_objective(X: Any, dictionary: NDArray[Any], codes: sp.csr_array, *, lambda1: float, lambda2: float) -> float:
     """Return the average over the signals of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², as it stands."""
-    rows = max(1, _CHUNK_BYTES // (8 * max(1, X.shape[1])))
+    rows = max(1, CHUNK_BYTES // (8 * max(1, X.shape[1])))
     total = lambda1 * float(np.abs(codes.data).sum(dtype=np.float64))
     total += lambda2 / 2 * float(np.square(codes.data, dtype=np.float64).sum())
     for start in range(0, X.shape[0], rows):
@@ -288,7 +266,8 @@ def encode_with_active_sets(
     rule = Rule.parse({"lambda1": lambda1})
     prepared = PreparedDictionary(dictionary, rule=rule, lambda2=lambda2, positive=positive)
     encoder, encoded = prepared.encode(X, n_threads=n_threads, keep_factors=True)
-    return _as_csr(encoded, encoder.n_components), ActiveSets(encoder, encoded)
+    assert isinstance(encoder, Encoder)
+    return as_csr(encoded, encoder.n_components), ActiveSets(encoder, encoded)
 
 
 class PreparedDictionary:
@@ -327,6 +306,11 @@ class PreparedDictionary:
         self.positive = check_flag("positive", positive)
         self.method = method
         self._is_reused = is_reused
+        self._pursuit: PreparedPursuit | None = None
+        if method == "omp":
+            given = {rule.name: rule.amounts} if rule.name in ("lambda1", "max_l1") else {}
+            refuse_with_omp(**given, lambda2=self.lambda2 or None, positive=self.positive or None)
+            self._pursuit = PreparedPursuit(dictionary)
         self._encoders: dict[tuple[np.dtype[Any], bool], Encoder] = {}
 
     def __getstate__(self) -> dict[str, Any]:
@@ -339,16 +323,19 @@ class PreparedDictionary:
         n_threads: int | None = None,
         keep_factors: bool = False,
         variation: Variation | None = None,
-    ) -> tuple[Encoder, Encoded]:
+    ) -> tuple[Encoder | Pursuit, Encoded]:
         """Return the codes of signals, and the encoder that has found them."""
+        if self._pursuit is not None:
+            amounts: Any = self.rule.amounts if self.rule.per_signal else self.rule.parameter(self.rule.name)
+            return self._pursuit.encode(X, **{self.rule.name: amounts}, n_threads=n_threads)
         X = check_signals(X)
         if variation is not None:
             self._check_variation(variation)
-        dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+        dtype = dtype_of(X)
         encoder = self._encoder(dtype, X, resolve_threads(n_threads), keep_factors, variation)
         done = 0
         try:
-            for chunk in _ready_chunks(X, dtype, in_pieces=variation is not None):
+            for chunk in ready_chunks(X, dtype, in_pieces=variation is not None):
                 if variation is not None:
                     encoder.encode_varied(chunk, *variation.rows(done, done + chunk.shape[0]))
                 elif sp.issparse(chunk):
@@ -361,7 +348,7 @@ class PreparedDictionary:
                     encoder.encode(chunk)
                 done += chunk.shape[0]
         except BadSignalError as bad:
-            raise _not_finite(done + bad.row) from None
+            raise not_finite(done + bad.row) from None
         return encoder, encoder.release()
 
     def encode_each(self, X: Any, which: Any, *, n_threads: int | None = None) -> tuple[Encoded, int]:
@@ -376,9 +363,9 @@ class PreparedDictionary:
             raise TypeError("X must be dense with several dictionaries: call X.toarray() first.")
         if self.method == "homotopy":
             raise ValueError("method must be 'auto' or 'active-set' with several dictionaries.")
-        dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+        dtype = dtype_of(X)
         dictionaries = check_dictionaries(dictionaries, dtype)
-        _check_width(X, dictionaries.shape[2])
+        check_width(X, dictionaries.shape[2])
         self.rule.check_fits(X.shape[0], dictionaries.shape[1])
         try:
             encoded = encode_each(
@@ -391,13 +378,13 @@ class PreparedDictionary:
                 n_threads=resolve_threads(n_threads),
             )
         except BadSignalError as bad:
-            raise _not_finite(bad.row) from None
+            raise not_finite(bad.row) from None
         return encoded, dictionaries.shape[1]
 
     def codes(self, X: Any, n_threads: int | None = None) -> sp.csr_array:
         """Return the codes of signals as a sparse array."""
         encoder, encoded = self.encode(X, n_threads=n_threads)
-        return _as_csr(encoded, encoder.n_components)
+        return as_csr(encoded, encoder.n_components)
 
     def _check_variation(self, variation: Variation) -> None:
         """Raise if a rule cannot be combined with weights."""
@@ -416,11 +403,11 @@ class PreparedDictionary:
         kind = dtype, sp.issparse(X)
         prepared = self._encoders.get(kind) if variation is None else None
         if prepared is not None:
-            _check_width(X, prepared.n_features)
+            check_width(X, prepared.n_features)
             self.rule.check_fits(X.shape[0], prepared.n_components)
             return prepared.for_another_batch(n_threads, keep_factors)
         atoms = check_dictionary(self.dictionary, dtype)
-        _check_width(X, atoms.shape[1])
+        check_width(X, atoms.shape[1])
         self.rule.check_fits(X.shape[0], len(atoms))
         if variation is not None:
             variation.check_fits(len(atoms))
@@ -442,13 +429,6 @@ class PreparedDictionary:
         return encoder
 
 
-def _not_finite(row: int) -> ValueError:
-    return ValueError(
-        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first, or let NaN stand "
-        "for missing values with missing='ignore'."
-    )
-
-
 def _check_which(which: Any, n_samples: int, n_dictionaries: int) -> NDArray[np.int32]:
     refuse_masked("which", which)
     numbers = np.asarray(which)
@@ -463,46 +443,3 @@ def _check_which(which: Any, n_samples: int, n_dictionaries: int) -> NDArray[np.
             f"{numbers[outside][0]}."
         )
     return np.ascontiguousarray(numbers, np.int32)
-
-
-def _check_width(X: Any, n_features: int) -> None:
-    if X.shape[1] != n_features:
-        raise ValueError(
-            f"X has {X.shape[1]} features per signal, but the atoms of dictionary have {n_features}: both must have "
-            "the same number of columns."
-        )
-
-
-def _ready_chunks(X: Any, dtype: np.dtype[Any], in_pieces: bool = False) -> Iterator[Any]:
-    """Yield X as the core can read it: at once if it needs no conversion, in blocks of bounded size else or on request."""
-    if sp.issparse(X):
-        ready = X.dtype == dtype and X.dtype.isnative and X.has_canonical_format
-        row_bytes = 16 * max(1, X.nnz // max(1, X.shape[0]))
-    else:
-        whole_items = all(stride % X.itemsize == 0 for stride in X.strides)
-        ready = X.dtype == dtype and X.dtype.isnative and X.flags.aligned and whole_items
-        row_bytes = X.shape[1] * dtype.itemsize
-    if ready and not in_pieces:
-        yield X
-        return
-    rows = max(1, _CHUNK_BYTES // max(1, row_bytes))
-    for start in range(0, X.shape[0], rows):
-        piece = X[start : start + rows]
-        with np.errstate(over="ignore"):  # what becomes infinite is reported as such
-            converted: Any = piece.astype(dtype) if sp.issparse(X) else np.ascontiguousarray(piece, dtype=dtype)
-        if sp.issparse(X):
-            converted.sum_duplicates()
-        yield converted
-
-
-def _as_csr(encoded: Encoded, n_components: int) -> sp.csr_array:
-    indices, indptr = encoded.indices, encoded.indptr
-    if len(indices) <= np.iinfo(np.int32).max:
-        indptr = indptr.astype(np.int32)
-    else:
-        indices = indices.astype(np.int64)
-    shape = (len(indptr) - 1, n_components)
-    codes = sp.csr_array((encoded.values, indices, indptr), shape=shape, copy=False)
-    codes.has_sorted_indices = True
-    codes.has_canonical_format = True
-    return codes

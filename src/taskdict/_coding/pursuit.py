@@ -9,13 +9,8 @@ import numpy as np
 import scipy.sparse as sp
 from numpy.typing import ArrayLike, NDArray
 
-from taskdict._coding.encode import (
-    MOST_KEPT_ATOMS,
-    Report,
-    _as_csr,
-    _check_width,
-    _ready_chunks,
-)
+from taskdict._coding.reading import MOST_KEPT_ATOMS, as_csr, check_width, dtype_of, not_finite, ready_chunks
+from taskdict._coding.report import Report
 from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import check_dictionary, check_number, check_signals
 from taskdict._native import BadSignalError, Encoded, Pursuit
@@ -71,7 +66,16 @@ def matching_pursuit(
     pursuit, encoded = PreparedPursuit(dictionary).encode(
         X, n_nonzero=n_nonzero, max_error=max_error, n_threads=n_threads
     )
-    return _as_csr(encoded, pursuit.n_components), Report(encoded.status, encoded.kkt, encoded.n_steps)
+    return as_csr(encoded, pursuit.n_components), Report.of(encoded)
+
+
+def refuse_with_omp(**arguments: Any) -> None:
+    """Raise for arguments that have no meaning in a pursuit; None is not given."""
+    given = [name for name, value in arguments.items() if value is not None]
+    if given:
+        raise ValueError(
+            f"{' and '.join(given)} cannot be used with method='omp': it takes n_nonzero and max_error only."
+        )
 
 
 class PreparedPursuit:
@@ -103,7 +107,7 @@ class PreparedPursuit:
     ) -> tuple[Pursuit, Encoded]:
         """Return the codes of signals, and the pursuit that has found them; see :func:`matching_pursuit`."""
         X = check_signals(X)
-        dtype = np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
+        dtype = dtype_of(X)
         if n_nonzero is None and max_error is None:
             raise ValueError("a pursuit needs an end: give n_nonzero, max_error, or both.")
         pursuit = self._pursuit(X, dtype, resolve_threads(n_threads))
@@ -111,7 +115,7 @@ class PreparedPursuit:
         errors = _check_errors(max_error, X.shape[0])
         done = 0
         try:
-            for chunk in _ready_chunks(X, dtype):
+            for chunk in ready_chunks(X, dtype):
                 rows = slice(done, done + chunk.shape[0])
                 rules = _of_rows(counts, rows), _of_rows(errors, rows)
                 if sp.issparse(chunk):
@@ -124,10 +128,7 @@ class PreparedPursuit:
                     pursuit.encode(chunk, *rules)
                 done += chunk.shape[0]
         except BadSignalError as bad:
-            raise ValueError(
-                f"X must be finite, but row {done + bad.row} contains NaN or infinity. Remove or impute such values "
-                "first."
-            ) from None
+            raise not_finite(done + bad.row) from None
         return pursuit, pursuit.release()
 
     def _pursuit(self, X: Any, dtype: np.dtype[Any], n_threads: int) -> Pursuit:
@@ -135,10 +136,10 @@ class PreparedPursuit:
         kind = dtype, sp.issparse(X)
         prepared = self._pursuits.get(kind)
         if prepared is not None:
-            _check_width(X, prepared.n_features)
+            check_width(X, prepared.n_features)
             return prepared.for_another_batch(n_threads)
         atoms = check_dictionary(self.dictionary, dtype)
-        _check_width(X, atoms.shape[1])
+        check_width(X, atoms.shape[1])
         pursuit = Pursuit(atoms, sparse=sp.issparse(X), n_threads=n_threads)
         if pursuit.n_components <= MOST_KEPT_ATOMS:
             self._pursuits[kind] = pursuit.for_another_batch(n_threads)

@@ -116,7 +116,5 @@ def _check_weights(weights: Any, n_samples: int) -> Any:
         )
     bad = np.isnan(values) | (values < 0) if values.dtype.kind == "f" else values < 0
     if bad.any():
-        raise ValueError(
-            f"weights must be at least 0, or infinite to exclude an atom, got {values[bad].ravel()[0]}."
-        )
+        raise ValueError(f"weights must be at least 0, or infinite to exclude an atom, got {values[bad].ravel()[0]}.")
     return weights

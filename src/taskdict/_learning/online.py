@@ -136,7 +136,7 @@ class OnlineLearner:
             if len(rows) < len(X):  # a signal that became an atom would only reinforce it
                 kept = np.delete(np.arange(len(X)), rows)
                 X = X[kept]
-        encoder = self._encoder(state.dictionary)
+        encoder = self._encoder(state.dictionary, len(X))
         try:
             encoder.encode(X)
         except BadSignalError as bad:
@@ -178,13 +178,14 @@ class OnlineLearner:
         self.state = new  # from here on, the batch counts
         return step
 
-    def _encoder(self, dictionary: Floats) -> Encoder:
+    def _encoder(self, dictionary: Floats, n_signals: int) -> Encoder:
         return Encoder(
             dictionary,
             rule=self.problem.coding_rule,
             lambda2=self.problem.lambda2,
             positive=self.problem.positive_code,
             n_threads=self.n_threads,
+            n_signals=n_signals,
         )
 
     def _twins(self, state: OnlineState, encoder: Encoder) -> NDArray[Any]:

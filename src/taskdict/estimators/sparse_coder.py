@@ -48,8 +48,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         Weight of the squared ℓ2 norm.
     positive_code : bool, default=False
         Whether to require non-negative codes.
-    method : {"auto", "active-set", "homotopy"}, default="auto"
-        See :func:`taskdict.sparse_encode`.
+    method : {"auto", "active-set", "homotopy", "omp"}, default="auto"
+        See :func:`taskdict.sparse_encode`; "omp" needs `n_nonzero` or `max_error`.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     sparse_output : bool, default=True
@@ -132,7 +132,9 @@ class SparseCoder(CodesMixin, PersistentEstimator):
                 lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
             rule = Rule.parse({"lambda1": lambda1}, scalar=True)
         positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
-        fitted = PreparedDictionary(atoms, rule=rule, lambda2=self.lambda2, positive=positive, method=self.method, is_reused=True)
+        fitted = PreparedDictionary(
+            atoms, rule=rule, lambda2=self.lambda2, positive=positive, method=self.method, is_reused=True
+        )
         fitted.codes(X[:1], self.n_threads)  # checks n_threads and the signals, and prepares the dictionary
         self._fitted = fitted
         features.publish(self)
