@@ -216,9 +216,15 @@ def sparse_encode(
     """
     if method == "omp":
         refuse_with_omp(
-            lambda1=lambda1, max_l1=max_l1, lambda2=lambda2 or None, positive=positive or None, weights=weights, mask=mask,
-            missing=None if missing == "error" else missing, which=which,
-        )  # fmt: skip
+            lambda1=lambda1,
+            max_l1=max_l1,
+            lambda2=lambda2 or None,
+            positive=positive or None,
+            weights=weights,
+            mask=mask,
+            missing=None if missing == "error" else missing,
+            which=which,
+        )
         pursuit, pursued = PreparedPursuit(dictionary).encode(
             X, n_nonzero=n_nonzero, max_error=max_error, n_threads=n_threads
         )

@@ -21,8 +21,8 @@ def dtype_of(X: Any) -> np.dtype[Any]:
 
 def not_finite(row: int) -> ValueError:
     return ValueError(
-        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first, or let NaN stand "
-        "for missing values with missing='ignore'."
+        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first, or let NaN "
+        "stand for missing values with missing='ignore'."
     )
 
 
@@ -35,7 +35,7 @@ def check_width(X: Any, n_features: int) -> None:
 
 
 def ready_chunks(X: Any, dtype: np.dtype[Any], in_pieces: bool = False) -> Iterator[Any]:
-    """Yield X as the core can read it: at once if it needs no conversion, in blocks of bounded size else or on request."""
+    """Yield X as the core can read it: at once if it can be, else or on request in blocks of bounded size."""
     if sp.issparse(X):
         ready = X.dtype == dtype and X.dtype.isnative and X.has_canonical_format
         row_bytes = 16 * max(1, X.nnz // max(1, X.shape[0]))
