@@ -220,7 +220,8 @@ class Encoder:
 
     def duplicates(self, cosine: float) -> NDArray[np.int32]:
         """Return the atoms whose angle with an earlier atom has at least this cosine."""
-        return self._encoder.duplicates(cosine)
+        repeated: NDArray[np.int32] = self._encoder.duplicates(cosine)
+        return repeated
 
     def solve_adjoint(self, encoded: Encoded, g: Floats) -> Floats:
         """Solve on the active sets of ``encoded``, see :class:`taskdict._coding.encode.ActiveSets`."""
