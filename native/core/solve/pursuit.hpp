@@ -89,7 +89,9 @@ Strongest<T> strongest(const T* c, const T* weights, Index count) {
 // residual = x − Σ_i alpha[i] · atoms[list[i]] in double precision, for m numbers; returns ‖residual‖².
 template <class T>
 double residual_of_code(const CodeMeasurement<T>& code, double* residual) {
-    const auto [atoms, m, x, list, alpha, k] = code;
+    const T *const atoms = code.atoms, *const x = code.x, *const alpha = code.alpha;
+    const std::int32_t* const list = code.list;
+    const Index m = code.m, k = code.k;
     const Index whole = m / lanes<double> * lanes<double>;
     Vector<double> squares = {};
     in_groups(whole / lanes<double>, [&](auto n, Index first) {
