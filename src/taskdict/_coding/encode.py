@@ -179,7 +179,7 @@ def sparse_encode(
         features, on these features of the atoms, and so is its error. A signal of which nothing was observed has the
         code zero, and the status ``UNOBSERVED``.
     missing : {"error", "ignore"}, default="error"
-        With "ignore", NaN stands for a value that was not observed, beside those that `mask` leaves out.
+        With "ignore", NaN in a dense X stands for a value that was not observed, beside those that `mask` leaves out.
     which : array of int of shape (n_samples,), default=None
         With several dictionaries, the number from 0 of the one that each signal is encoded on. X must be dense, and
         weights and missing values need a single dictionary.
