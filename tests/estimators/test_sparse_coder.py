@@ -152,3 +152,18 @@ def test_signals_that_do_not_fit_a_prepared_dictionary():
     with pytest.raises(ValueError, match="row 3 contains NaN or infinity"):
         prepared.codes(np.where(np.arange(20)[:, None] == 3, np.nan, X))
     np.testing.assert_array_equal(prepared.codes(X).toarray(), expected)
+
+
+@pytest.mark.parametrize(
+    ("given", "message"),
+    [
+        ({}, "n_nonzero or max_error must be given with method='omp', got neither of them"),
+        ({"max_l1": 2.0}, "n_nonzero or max_error must be given with method='omp', got max_l1=2"),
+        ({"n_nonzero": 2, "positive_code": True}, "positive_code must be False with method='omp', got True: leave out"),
+        ({"n_nonzero": 2, "lambda2": 0.1}, "lambda2 cannot be used with method='omp'"),
+    ],
+)
+def test_a_pursuit_names_the_parameters_that_it_refuses(given, message):
+    X, D = random_problem(20, 6, 9)
+    with pytest.raises(ValueError, match=message):
+        td.SparseCoder(D, method="omp", **given).fit(X)

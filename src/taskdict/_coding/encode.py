@@ -138,11 +138,14 @@ def sparse_encode(
 
     with α ≥ 0 if `positive`. It satisfies the optimality conditions (Lemma 1 of the paper): with
     ρ = Dᵀ(x − Dα) − lambda2 α, ρ_j = lambda1 sign(α_j) where α_j ≠ 0 and abs(ρ_j) ≤ lambda1 elsewhere, up to 1e-10
-    (float64) or 1e-4 (float32) of max(lambda1, ‖Dᵀx‖∞). The codes are the same bits for every number of threads.
+    (float64) or 1e-4 (float32) of max(lambda1, ‖Dᵀx‖∞). The codes are the same bits for every number of threads. From
+    1,024 atoms on, their last digits may depend on how many signals come at once, since a Gram matrix is computed only
+    where it pays.
 
     Exactly one of four rules says which lambda1 that is. As lambda1 falls from the largest correlation, where the code
     is zero, to 0, codes move along a path of straight segments (the path of LARS). A rule other than `lambda1` chooses
     a point on it, exactly, and the report says its lambda1. Each rule is one number, or an array of one per signal.
+    The guide docs/sparse-coding.md says which rule suits what, and which calls of SPAMS and scikit-learn it replaces.
 
     Parameters
     ----------
@@ -155,11 +158,12 @@ def sparse_encode(
         Weight of the ℓ1 norm, at least 0.
     n_nonzero : int or array of shape (n_samples,)
         Follow the path to the last point with at most so many nonzeros: to where one more atom would join, or to
-        lambda1 = 0. Atoms that leave on the way make room for others.
+        lambda1 = 0. Atoms that leave on the way make room for others. The ℓ1 norm shrinks coefficients, more so the
+        fewer there are: those of method "omp" are least squares, with a smaller error.
     max_error : float or array of shape (n_samples,)
-        The code of least ‖α‖₁ with ‖x − Dα‖² ≤ max_error, which is the point of the path where they are equal. If the
-        error is larger even at lambda1 = 0, the code is that one, with the status ``UNMET``. With lambda2 > 0 it is the
-        point of its path where they are equal.
+        The code of least ‖α‖₁ with ‖x − Dα‖² ≤ max_error, which is the point of the path where they are equal. The
+        error is squared and summed over the features, not averaged. If it is larger even at lambda1 = 0, the code is
+        that one, with the status ``UNMET``. With lambda2 > 0 it is the point of its path where they are equal.
     max_l1 : float or array of shape (n_samples,)
         The code of least error with ‖α‖₁ ≤ max_l1: the point of the path where they are equal, or lambda1 = 0.
     lambda2 : float, default=0.0
@@ -168,20 +172,25 @@ def sparse_encode(
         Whether to require non-negative codes.
     weights : array of shape (n_components,) or (n_samples, n_components), or CSR array, default=None
         Weights w_j of the ℓ1 norm Σ w_j abs(α_j), at least 0, of each atom or of each signal and atom. An atom with
-        weight 0 is not penalised, an atom with infinite weight is not used. None is 1 for all.
+        weight 0 is not penalised, an atom with infinite weight is not used. None is 1 for all. What a CSR array does
+        not store is 0, so not penalised. Rules other than `lambda1` need weights above 0 and lambda2 = 0.
     mask : array of bool of shape (n_samples, n_features), default=None
-        True where a value was observed. The code of a signal is that of its observed features, on these features of the
-        atoms. A signal of which nothing was observed has the code zero, and the status ``UNOBSERVED``.
+        True where a value was observed; X may hold anything elsewhere. The code of a signal is that of its observed
+        features, on these features of the atoms, and so is its error. A signal of which nothing was observed has the
+        code zero, and the status ``UNOBSERVED``.
     missing : {"error", "ignore"}, default="error"
-        With "ignore", NaN stands for a value that was not observed.
+        With "ignore", NaN in a dense X stands for a value that was not observed, beside those that `mask` leaves out.
     which : array of int of shape (n_samples,), default=None
-        With several dictionaries, the number of the one that each signal is encoded on.
+        With several dictionaries, the number from 0 of the one that each signal is encoded on. X must be dense, and
+        weights and missing values need a single dictionary.
     method : {"auto", "active-set", "homotopy", "omp"}, default="auto"
         "active-set" adds several atoms per pass and is the fastest as a rule, "homotopy" follows the path of solutions
         as LARS does. Both are exact, and each hands over to the other where it cannot finish. "auto" is "active-set"
-        for `lambda1`. For the other rules the path is followed first, whatever the method. "omp" is another problem:
-        orthogonal matching pursuit, with `n_nonzero`, `max_error` or both, whichever comes first
-        (:func:`taskdict._coding.pursuit.matching_pursuit`).
+        for `lambda1`; leave it as it is unless you compare methods. For the other rules, weights and missing values
+        there is no choice between the two. "omp" is another problem: orthogonal matching pursuit, with `n_nonzero`,
+        `max_error` or both, whichever comes first. The atom most correlated with the residual, relative to its norm,
+        joins the support, and α is the least-squares solution on it, until there are `n_nonzero` atoms or the error is
+        at most `max_error`. It takes no weights, missing values, several dictionaries, `positive` or `lambda2`.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     return_report : bool, default=False

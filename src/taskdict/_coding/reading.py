@@ -21,8 +21,8 @@ def dtype_of(X: Any) -> np.dtype[Any]:
 
 def not_finite(row: int) -> ValueError:
     return ValueError(
-        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first, or let NaN "
-        "stand for missing values with missing='ignore'."
+        f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first. In a dense "
+        "array, taskdict.sparse_encode lets NaN stand for missing values with missing='ignore', but not infinity."
     )
 
 

@@ -26,7 +26,7 @@ class Status(enum.IntEnum):
     `max_l1`, also a code whose error or norm is not known to be as asked for."""
     UNMET = 3
     """No code has an error as small as `max_error`: the code is the one at lambda1 = 0, with a certificate. With "omp",
-    the pursuit has ended before."""
+    the pursuit has ended before, for example at `n_nonzero` atoms."""
     UNOBSERVED = 4
     """Nothing of the signal was observed. Its code is zero."""
 
@@ -42,13 +42,15 @@ class Report:
     kkt : array of the codes' dtype
         The largest violation of the optimality conditions (Lemma 1 of the paper), relative to
         ``max(lambda1, max(abs(dictionary @ x)))``: at most 1e-10 for float64 and 1e-4 for float32 unless the status is
-        ``INEXACT``.
+        ``INEXACT``. With "omp", the largest correlation of the residual with an atom of the support, which is zero for
+        least squares, relative to ``max(abs(dictionary @ x))``.
     n_steps : array of int32
         Passes over the dictionary ("active-set") or points where the path bends ("homotopy", and rules other than
-        `lambda1`).
+        `lambda1`); with "omp", the atoms that were chosen.
     lambda1 : array of float64
-        The weight of the ℓ1 norm that the code is optimal for: the given one, or where the rule has led to. For a zero
-        code under another rule, the least weight at which it is zero. NaN with "omp".
+        The weight of the ℓ1 norm that the code is optimal for: the given one, or where the rule has led to. Encoding a
+        signal with this `lambda1` gives the same code, where that is unique. For a zero code under another rule, the
+        least weight at which it is zero. NaN with "omp".
     """
 
     status: NDArray[np.uint8]

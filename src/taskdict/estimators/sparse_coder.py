@@ -28,7 +28,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
 
     Each signal x becomes the minimiser of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², see
     :func:`taskdict.sparse_encode`, for use in pipelines and searches. One of the rules `n_nonzero`, `max_error` and
-    `max_l1` may choose the weight of the ℓ1 norm for each signal instead.
+    `max_l1` may choose the weight of the ℓ1 norm for each signal instead. Weights, missing values, several dictionaries
+    and one amount per signal belong to signals, not to a transformer: they are arguments of `sparse_encode` only.
 
     Parameters
     ----------
@@ -49,7 +50,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     positive_code : bool, default=False
         Whether to require non-negative codes.
     method : {"auto", "active-set", "homotopy", "omp"}, default="auto"
-        See :func:`taskdict.sparse_encode`; "omp" needs `n_nonzero` or `max_error`.
+        See :func:`taskdict.sparse_encode`; "omp" needs one of `n_nonzero` and `max_error`, and no `lambda2` or
+        `positive_code`.
     n_threads : int or None, default=None
         Threads to use; None is every core this process may use.
     sparse_output : bool, default=True
@@ -75,6 +77,11 @@ class SparseCoder(CodesMixin, PersistentEstimator):
     >>> coder = td.SparseCoder(np.eye(3), lambda1=1.0)
     >>> coder.fit_transform([[3.0, -1.0, 0.5]]).toarray()
     array([[2., 0., 0.]])
+
+    At most one nonzero, as by scikit-learn's ``SparseCoder(transform_algorithm="omp", transform_n_nonzero_coefs=1)``:
+
+    >>> td.SparseCoder(np.eye(3), n_nonzero=1, method="omp").fit_transform([[3.0, -1.0, 0.5]]).toarray()
+    array([[3., 0., 0.]])
     """
 
     _fitted: PreparedDictionary  # the parameters of the estimator may have changed since
@@ -132,6 +139,8 @@ class SparseCoder(CodesMixin, PersistentEstimator):
                 lambda1 = DEFAULT_LAMBDA1 * ((sparse_size(X) if sp.issparse(X) else size_of(X)) or 1.0)
             rule = Rule.parse({"lambda1": lambda1}, scalar=True)
         positive = check_flag("positive_code", renamed(self, "positive", "positive_code", removed_in="0.4"))
+        if self.method == "omp":
+            self._check_pursuit(rule, positive)
         fitted = PreparedDictionary(
             atoms, rule=rule, lambda2=self.lambda2, positive=positive, method=self.method, is_reused=True
         )
@@ -139,6 +148,19 @@ class SparseCoder(CodesMixin, PersistentEstimator):
         self._fitted = fitted
         features.publish(self)
         return self
+
+    def _check_pursuit(self, rule: Rule, positive: bool) -> None:
+        """Raise for parameters that a pursuit does not take, by the names that they have here."""
+        if rule.name not in ("n_nonzero", "max_error"):
+            got = "neither of them" if rule.name == "lambda1" else f"{rule.name}={rule.amount:g}"
+            raise ValueError(
+                f"n_nonzero or max_error must be given with method='omp', got {got}: for example n_nonzero=10."
+            )
+        if positive:
+            raise ValueError(
+                "positive_code must be False with method='omp', got True: leave out method, and "
+                f"{rule.name} chooses a point of the path."
+            )
 
     @property
     def components_(self) -> NDArray[Any]:

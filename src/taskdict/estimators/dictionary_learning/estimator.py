@@ -57,7 +57,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         the next three is given.
     n_nonzero : int or None, default=None
         Largest number of nonzeros of a code, see :func:`taskdict.sparse_encode`. A rule other than None replaces
-        `lambda1`, whatever that is; two at once are an error.
+        `lambda1`, whatever that is; two at once are an error. Set it to None again to return to `lambda1`.
     max_error : float or None, default=None
         Largest squared error ‖x − Dα‖² of a code, a rule as well. Where it cannot be met, the code is that
         without an ℓ1 penalty.
