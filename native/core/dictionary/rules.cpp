@@ -46,6 +46,7 @@ class Encoder<T>::RuleSearch {
     // `guess` is where the path in double precision has ended, or negative.
     Code<T> find(double top, double guess, int steps) {
         steps_ += steps;
+        top_ = top;
         bool done = at_zero_ || (guess >= 0 && visit(guess));
         // At the bend itself the next atom may have a coefficient by rounding.
         for (double above = sizeof(T) == 4 ? 1e-7 : 1e-13; !done && guess > 0 && stop_.goal.rule == Rule::n_nonzero && above < 1e-5; above *= 10)
@@ -98,6 +99,12 @@ class Encoder<T>::RuleSearch {
         }
         point.off = value - stop_.goal.amount;
         point.fulfilment = judge(stop_, lambda1, value, bound, promised_kkt<T>);
+        // A code at a λ1 below what is promised is one at λ1 = 0 too. There, ‖α‖₁ may be below τ.
+        if (stop_.goal.rule == Rule::max_l1 && value <= stop_.goal.amount && lambda1 <= promised_kkt<T> / 2 * top_) {
+            point.fulfilment = Fulfilment::met;
+            if (top_ > 0) point.kkt += lambda1 / top_;
+            point.lambda1 = 0;
+        }
         last_ = point.off;
         const bool first = best_.lambda1 < 0, counts = stop_.goal.rule == Rule::n_nonzero;
         const bool better = counts ? point.off <= 0 : std::fabs(point.off) < std::fabs(best_.off);
@@ -133,7 +140,7 @@ class Encoder<T>::RuleSearch {
             if (visits % 4 != 3 && at_low < 0 && at_high > 0) next = high - at_high * ((high - low) / (at_high - at_low));
             if (!(low < next && next < high)) next = low + (high - low) / 2;
             if (!(low < next && next < high) || high < negligible_lambda1 * top) break;
-            visit(next);
+            if (visit(next)) break;
             const double here = sign * last_;
             if (here > 0) {
                 high = next, at_high = here;
@@ -162,6 +169,7 @@ class Encoder<T>::RuleSearch {
     Point best_ = {{}, {}, Status::exact, 0, -1, 0, Fulfilment::missed};
     double last_ = 0;       // `off` of the last visit
     bool at_zero_ = false;  // the best point is at λ1 = 0, and good
+    double top_ = 0;        // λmax
     int steps_ = 0;
 };
 
