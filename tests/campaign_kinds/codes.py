@@ -26,6 +26,7 @@ def stored(problem: Problem, rows: Any) -> dict[str, Any]:
         "lambda2": problem.lambda2,
         "positive": problem.positive,
         "method": problem.method,
+        "direct": problem.direct,
     }
 
 
@@ -81,9 +82,8 @@ def again(given: dict[str, Any]) -> Outcome:
     """Encode stored signals and check their codes."""
     outcome = Outcome()
     X = sp.csr_array(given["X"]) if given["sparse"] else given["X"]
-    problem = Problem(
-        "stored", False, X, given["D"], given["lambda1"], given["lambda2"], given["positive"], given["method"]
-    )
+    penalties = given["lambda1"], given["lambda2"], given["positive"]
+    problem = Problem("stored", False, X, given["D"], *penalties, given["method"], given.get("direct", False))
     codes, report = problem.encode()
     outcome.tried = codes.shape[0]
     complaints, kkt = check_codes(X, problem.D, codes, report, problem.lambda1, problem.lambda2, problem.positive)

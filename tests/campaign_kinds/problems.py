@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any
+from unittest.mock import patch
 
 import numpy as np
 import scipy.sparse as sp
 from numpy.typing import NDArray
 
 import taskdict as td
+from taskdict import _native
 
 Rng = np.random.Generator
 Floats = NDArray[Any]
@@ -29,6 +31,8 @@ class Problem:
     lambda2: float
     positive: bool
     method: str
+    direct: bool = False
+    """Whether it is encoded without a Gram matrix, as if the dictionary were large."""
 
     @property
     def dense(self) -> Floats:
@@ -37,16 +41,17 @@ class Problem:
 
     def encode(self, X: Any = None, n_threads: int = 1) -> tuple[sp.csr_array, td.Report]:
         """Encode the signals, or others in their place."""
-        return td.sparse_encode(
-            self.X if X is None else X,
-            self.D,
-            lambda1=self.lambda1,
-            lambda2=self.lambda2,
-            positive=self.positive,
-            method=self.method,
-            n_threads=n_threads,
-            return_report=True,
-        )
+        with patch.object(_native, "needs_no_gram", lambda n_signals, dictionary: self.direct):
+            return td.sparse_encode(
+                self.X if X is None else X,
+                self.D,
+                lambda1=self.lambda1,
+                lambda2=self.lambda2,
+                positive=self.positive,
+                method=self.method,
+                n_threads=n_threads,
+                return_report=True,
+            )
 
     def describe(self) -> str:
         """Return it in a line."""
@@ -54,6 +59,7 @@ class Problem:
         return (
             f"{self.label}: {n} signals, {m} features, {len(self.D)} atoms, {self.D.dtype}, lambda1={self.lambda1!r}, "
             f"lambda2={self.lambda2!r}, positive={self.positive}, method={self.method!r}"
+            + (", direct" if self.direct else "")
         )
 
 
@@ -221,7 +227,9 @@ def draw(rng: Rng, *, fewer: int = 1) -> Problem:
     label = f"{of_dictionary} / {of_signals} / {of_lambda}"
     # The dtype limits what a code of nearly dependent atoms can reach; penalties that vanish make them likely.
     ordinary = tame and of_lambda not in ("zero", "tiny")
-    return Problem(label, ordinary, _laid_out(rng, X), D, lambda1, lambda2, positive, method)
+    X = _laid_out(rng, X)
+    direct = method != "homotopy" and of_lambda != "zero" and bool(rng.random() < 0.4)
+    return Problem(label, ordinary, X, D, lambda1, lambda2, positive, method, direct)
 
 
 def _scales(rng: Rng, tame: bool, dtype: Any) -> tuple[float, float]:

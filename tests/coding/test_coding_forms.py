@@ -77,7 +77,7 @@ def test_conversion_in_blocks(monkeypatch):
     X = np.random.default_rng(0).integers(0, 5, (100, 9))
     _, D = random_problem(1, 9, 12)
     expected = td.sparse_encode(X, D, lambda1=0.1).toarray()
-    monkeypatch.setattr("taskdict._coding.encode._CHUNK_BYTES", 7 * 9 * 8)
+    monkeypatch.setattr("taskdict._coding.reading.CHUNK_BYTES", 7 * 9 * 8)
     np.testing.assert_array_equal(td.sparse_encode(X, D, lambda1=0.1).toarray(), expected)
     np.testing.assert_allclose(td.sparse_encode(sp.csr_array(X), D, lambda1=0.1).toarray(), expected, atol=1e-12)
 

@@ -41,6 +41,7 @@ struct Pending {
     std::vector<std::int32_t> unpenalised;
     double largest_factor = 1;  // 1/w_j
     int rounds = 0;
+    bool has_weights = true;       // some atom has a penalty
     bool rounded_penalty = false;  // λ1/(στ) is too small to be exact
 };
 
@@ -95,8 +96,9 @@ class Worker {
             pending.row = r;
             pending.code = {};
             pending.rounds = 0;
-            weigh(first + r, pending);
-            aim(goals.of(first + r), loaded.back(), pending);
+            const Goal goal = goals.of(first + r);
+            weigh(first + r, goal, loaded.back(), pending);
+            aim(goal, loaded.back(), pending);
         }
         std::vector<Pending<T>*> open;
         for (Index r = 0; r < rows; ++r) open.push_back(&pending_[std::size_t(r)]);
@@ -162,8 +164,10 @@ class Worker {
     }
 
     Loaded load_observed(const SparseSignals<T>& signals, Index row, const float* observed, bool scales, T* x, float* narrow) {
-        load_row(signals, row, m_, false, loading_.data(), nullptr);
-        for (Index i = 0; i < m_; ++i) loading_[i] *= T(observed[i]);
+        std::fill_n(loading_.data(), m_, T(0));
+        const Index start = signals.start(row), end = start + signals.count(row);
+        for (Index i = start; i < end; ++i) loading_[signals.indices[std::size_t(i)]] += signals.values[std::size_t(i)];
+        for (Index i = 0; i < m_; ++i) loading_[i] = observed[i] != 0 ? loading_[i] : T(0);
         return load_finite(row, scales, x, narrow);
     }
 
@@ -182,6 +186,7 @@ class Worker {
         pending.rounded_penalty = false;
         switch (goal.rule) {
             case Rule::penalty:
+                if (!pending.has_weights) break;
                 signal.lambda1 = goal.amount * top / sigma / tau;
                 pending.rounded_penalty = signal.lambda1 * tau * sigma != goal.amount * top;
                 break;
@@ -199,25 +204,46 @@ class Worker {
         return Index(std::min(double(dictionary_->atoms()), double(first_candidates) + wanted));
     }
 
-    // Sets the weights of a signal.
-    void weigh(Index row, Pending<T>& pending) {
+    // A penalty for which no atom is used: ‖d_j‖ ‖x‖, or a little more.
+    double useless(const DirectSignal<T>& signal) const {
+        return signal.norm > 0 && !dictionary_->only_exact() ? 1.0001 * dictionary_->bounds().atom * signal.norm
+                                                             : std::numeric_limits<double>::infinity();
+    }
+
+    // Sets the weights of a signal. An atom with λ1 w_j ≥ ‖d_j‖ ‖x‖ cannot be used: its weight is no measure of the others.
+    void weigh(Index row, const Goal& goal, const Loaded& loaded, Pending<T>& pending) {
         DirectSignal<T>& signal = pending.signal;
         pending.unpenalised.clear();
         pending.largest_factor = 1;
+        pending.has_weights = true;
         if (!variation_.weights) return;
         const Index p = dictionary_->atoms();
         const double* const weights = variation_.weights + row * variation_.weights_row_step;
-        double top = 0, least = std::numeric_limits<double>::infinity();
+        const double penalty = goal.rule == Rule::penalty ? goal.amount / encoder_->scale() / loaded.scale : 0;
+        const double most = useless(signal);
+        double top = 0;
+        bool has_useless = false;
         for (Index j = 0; j < p; ++j) {
-            if (weights[j] == 0) pending.unpenalised.push_back(std::int32_t(j));
-            if (weights[j] == 0 || std::isinf(weights[j])) continue;
-            top = std::max(top, weights[j]);
-            least = std::min(least, weights[j]);
+            if (std::isinf(weights[j])) continue;
+            if (penalty * weights[j] > most)
+                has_useless = true;
+            else
+                top = std::max(top, weights[j]);
         }
+        if (top == 0 && has_useless) top = most / penalty;
         signal.weights = weights;
-        if (top == 0) return;  // no atom has a penalty
-        signal.weight_unit = 1 / top;
-        pending.largest_factor = top / least;
+        pending.has_weights = top > 0;
+        if (top > 0) signal.weight_unit = std::min(1 / top, std::numeric_limits<double>::max());
+        const double largest = penalty / signal.weight_unit;
+        signal.most_weight = largest > 0 ? std::max(1.0, most / largest) : std::numeric_limits<double>::infinity();
+        double least = 1;
+        for (Index j = 0; j < p; ++j) {
+            if (signal.is_unpenalised(std::int32_t(j)))
+                pending.unpenalised.push_back(std::int32_t(j));
+            else
+                least = std::min(least, signal.weight(std::int32_t(j)));
+        }
+        pending.largest_factor = 1 / least;
     }
 
     const float* fast(Index r) const {
@@ -240,13 +266,15 @@ class Worker {
                 float* const row = products_.data() + Index(i) * piece_;
                 std::fill(row + (end - first), row + count, 0.0f);  // the product leaves the rest of a panel as it was
                 const DirectSignal<T>& signal = open[i]->signal;
+                for (Index j = first; signal.weights && j < end; ++j)
+                    if (std::isinf(signal.weights[j])) row[j - first] = 0;
                 if (extremes) {
                     const Extremes<float> here = instruction_set().single_precision.extremes(row, count);
                     extremes[i].top = std::max(extremes[i].top, here.top);
                     extremes[i].magnitude = std::max(extremes[i].magnitude, here.magnitude);
                 }
                 for (Index j = first; signal.weights && j < end; ++j)  // those without a penalty are candidates in any case
-                    row[j - first] = signal.weights[j] == 0 ? 0.0f : float(row[j - first] / signal.weight(std::int32_t(j)));
+                    row[j - first] = signal.is_unpenalised(std::int32_t(j)) ? 0.0f : float(row[j - first] / signal.weight(std::int32_t(j)));
                 open[i]->list.add(row, count, first, scratch_);
             }
         }
@@ -264,7 +292,7 @@ class Worker {
     bool start(Pending<T>& pending, const Extremes<float>& extremes) {
         DirectSignal<T>& signal = pending.signal;
         pending.error = correlation_error(signal.norm);
-        signal.scale = std::max(signal.lambda1, double(extremes.magnitude));
+        signal.scale = std::max(std::min(signal.lambda1, useless(signal)), double(extremes.magnitude));
         double top = positive_ ? extremes.top : extremes.magnitude;
         for (const Entry& entry : pending.list.entries()) top = std::max(top, double(entry.size));
         const bool is_small = pending.unpenalised.empty() && top + pending.error * pending.largest_factor < signal.lambda1;
@@ -324,7 +352,7 @@ class Worker {
     bool settle(Pending<T>& pending) {
         double lambda1 = pending.signal.lambda1;
         solver_.measure(pending.signal, pending.code, residual_.data());
-        pending.signal.scale = std::max(pending.signal.scale, pending.signal.lambda1);
+        pending.signal.scale = std::max(pending.signal.scale, std::min(pending.signal.lambda1, useless(pending.signal)));
         const double error = correlation_error(norm_of_residual());
         const double others =
             double(pending.list.cut()) + error * pending.largest_factor;  // the correlations of all atoms that are not listed are smaller
@@ -401,8 +429,9 @@ class Worker {
             if (!signal.weights || !std::isinf(signal.weights[j])) made->numbers.push_back(j);
         }
         const Index count = Index(made->numbers.size());
+        const double most = signal.lambda1 > 0 ? useless(signal) / signal.lambda1 : std::numeric_limits<double>::infinity();
         if (signal.weights)
-            for (const std::int32_t j : made->numbers) made->weights.push_back(signal.weight(j));
+            for (const std::int32_t j : made->numbers) made->weights.push_back(std::min(most, signal.weight(j)));
         if (signal.observed || count < p) {
             made->atoms = Array<T>(count * m_);
             for (Index l = 0; l < count; ++l)
@@ -428,19 +457,63 @@ class Worker {
         candidates_ = whole(pending.signal)->numbers;
         solver_.solve_slowly(pending.signal, candidates_, pending.code, residual_.data(), interrupt_);
         const LocalCode<T>& code = pending.code;
-        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, code.status, code.kkt, code.steps, {}};
+        const Status status = pending.signal.n_observed == 0 ? Status::unobserved : code.status;
+        found_[std::size_t(pending.row)] = {code.atoms, code.alpha, status, code.kkt, code.steps, {}};
+        if (pending.signal.weights && pending.signal.norm > 0) end_weighted(pending);
         return true;
     }
 
-    // The third line, from the code so far.
-    bool end_on_all(Pending<T>& pending) {
-        if (!has_penalty(pending)) return end_by_encoder(pending);
+    // What an encoder promises of α'_j = w_j α_j need not hold for α: its code is certified, or solved again at its λ1.
+    void end_weighted(Pending<T>& pending) {
+        Found<T>& found = found_[std::size_t(pending.row)];
+        const Certificate certificate = certify_on_all(pending.signal, found.atoms, found.alpha);
+        found.kkt = std::max(found.kkt, certificate.reported(promised_kkt<T>));
+        if (certificate.worst() <= promised_kkt<T>) return;
+        CertifiedCode<T> code = solve_whole(pending);
+        pending.code.atoms = code.atoms;  // which is of no further use
+        pending.code.alpha = code.alpha;
+        solver_.measure(pending.signal, pending.code, residual_.data());
+        if (code.certificate.worst() > promised_kkt<T> || !is_fulfilled(pending)) {
+            found.status = Status::inexact;
+            return;
+        }
+        if (found.status != Status::unmet) found.status = Status::exact;
+        found.kkt = code.certificate.reported(promised_kkt<T>);
+        found.atoms = std::move(code.atoms);
+        found.alpha = std::move(code.alpha);
+        found.steps += code.steps;
+    }
+
+    // Whether a code is the one that a rule names, if it is optimal; residual_ is that of the code.
+    bool is_fulfilled(const Pending<T>& pending) const {
+        const DirectSignal<T>& signal = pending.signal;
+        const LocalCode<T>& code = pending.code;
+        const double amount = signal.goal.amount;
+        if (signal.goal.rule == Rule::n_nonzero) return double(code.atoms.size()) <= amount;
+        if (signal.goal.rule == Rule::max_error) {
+            const double off = squared_norm(residual_.data(), m_) - amount, most = promised_kkt<T> * signal.norm * signal.norm;
+            return code.status == Status::unmet ? off > 0 : std::fabs(off) <= most;
+        }
+        double l1 = 0;
+        for (std::size_t i = 0; i < code.atoms.size(); ++i) l1 += signal.weight(code.atoms[i]) * std::fabs(double(code.alpha[i]));
+        return l1 <= amount * (1 + promised_kkt<T>) && (signal.lambda1 == 0 || l1 >= amount * (1 - promised_kkt<T>));
+    }
+
+    // The code of the third line, from the code so far, at the λ1 of the signal.
+    CertifiedCode<T> solve_whole(const Pending<T>& pending) const {
         const auto made = whole(pending.signal);
         CertifiedCode<T> start;
         start.alpha = pending.code.alpha;
         for (const std::int32_t atom : pending.code.atoms) start.atoms.push_back(made->places[std::size_t(atom)]);
         CertifiedCode<T> code = solve_exact(made->problem, start, promised_kkt<T>, interrupt_);
         for (std::int32_t& atom : code.atoms) atom = made->numbers[std::size_t(atom)];
+        return code;
+    }
+
+    // The third line, from the code so far.
+    bool end_on_all(Pending<T>& pending) {
+        if (!has_penalty(pending)) return end_by_encoder(pending);
+        const CertifiedCode<T> code = solve_whole(pending);
         const bool is_exact = code.certificate.worst() <= promised_kkt<T> && !pending.rounded_penalty;
         Status status = is_exact ? Status::exact : Status::inexact;
         if (pending.signal.n_observed == 0) status = Status::unobserved;

@@ -8,6 +8,8 @@
 //                  └──► the three lines of an Encoder of the candidates
 #pragma once
 
+#include <algorithm>
+#include <limits>
 #include <memory>
 #include <span>
 #include <vector>
@@ -19,25 +21,28 @@
 
 namespace taskdict {
 
+inline constexpr double no_weight = 1e-300;  // smaller ones have inverses that may overflow, and penalties of no consequence
+
 // A signal of the scaled problem.
 template <class T>
 struct DirectSignal {
     const T* x = nullptr;
-    const float* fast = nullptr;      // in single precision
-    double norm = 0;                  // ‖x‖, or a little more
-    double lambda1 = 0;               // of the atoms with the largest weight
-    double scale = 0;                 // max(λ1, ‖c‖∞), or a little more
-    Index n_observed = 0;             // features
-    const float* observed = nullptr;  // 1 or 0 for each feature; x is 0 where nothing was observed. Null if all were
-    const double* weights = nullptr;  // of the atoms; infinite if one is excluded. Null if all are one
-    double weight_unit = 1;           // w_j = weight_unit · weights[j] is at most one
-    Goal goal;                        // of the scaled problem; λ1 above follows from it, unless it is a penalty
+    const float* fast = nullptr;                                   // in single precision
+    double norm = 0;                                               // ‖x‖, or a little more
+    double lambda1 = 0;                                            // of the atoms with the largest weight
+    double scale = 0;                                              // max(λ1, ‖c‖∞), or a little more
+    Index n_observed = 0;                                          // features
+    const float* observed = nullptr;                               // 1 or 0 for each feature; x is 0 where nothing was observed. Null if all were
+    const double* weights = nullptr;                               // of the atoms; infinite if one is excluded. Null if all are one
+    double weight_unit = 1;                                        // w_j = weight_unit · weights[j] is at most one, unless the atom is of no use
+    double most_weight = std::numeric_limits<double>::infinity();  // as good as any larger one
+    Goal goal;                                                     // of the scaled problem; λ1 above follows from it, unless it is a penalty
 
-    double weight(std::int32_t atom) const { return weights ? weight_unit * weights[atom] : 1; }
+    double weight(std::int32_t atom) const { return weights ? std::min(most_weight, weight_unit * weights[atom]) : 1; }
     double penalty(std::int32_t atom) const { return lambda1 * weight(atom); }
-    bool is_unpenalised(std::int32_t atom) const { return weights && weights[atom] == 0; }
+    bool is_unpenalised(std::int32_t atom) const { return weights && weight(atom) < no_weight; }
     // 1/w_j, by which the penalties of all atoms become the same. Atoms without a penalty keep their scale.
-    double factor(std::int32_t atom) const { return !weights || weights[atom] == 0 ? 1 : 1 / weight(atom); }
+    double factor(std::int32_t atom) const { return !weights || is_unpenalised(atom) ? 1 : 1 / weight(atom); }
 };
 
 // The code of a signal on its candidates.

@@ -363,7 +363,7 @@ class PreparedDictionary:
                     encoder.encode(chunk)
                 done += chunk.shape[0]
         except BadSignalError as bad:
-            raise not_finite(done + bad.row) from None
+            raise not_finite(done + bad.row, ignores_nan=variation is not None and variation.ignores_nan) from None
         return encoder, encoder.release()
 
     def encode_each(self, X: Any, which: Any, *, n_threads: int | None = None) -> tuple[Encoded, int]:
@@ -405,7 +405,10 @@ class PreparedDictionary:
         """Raise if a rule cannot be combined with weights."""
         if self.method == "homotopy":
             raise ValueError("method must be 'auto' or 'active-set' with weights, mask or missing='ignore'.")
-        if self.rule.name == "lambda1" or variation.weights is None:
+        if self.rule.name == "lambda1":
+            variation.check_penalties(self.rule.amounts)
+            return
+        if variation.weights is None:
             return
         if variation.has_zero_weights or self.lambda2 > 0:
             which = "zeros in weights" if variation.has_zero_weights else "weights and lambda2 > 0"
@@ -447,7 +450,7 @@ class PreparedDictionary:
 def _check_which(which: Any, n_samples: int, n_dictionaries: int) -> NDArray[np.int32]:
     refuse_masked("which", which)
     numbers = np.asarray(which)
-    if numbers.dtype.kind not in "iu":
+    if numbers.dtype.kind not in "iu" and numbers.size > 0:
         raise TypeError(f"which must hold integers, the numbers of dictionaries, got dtype {numbers.dtype}.")
     if numbers.shape != (n_samples,):
         raise ValueError(f"which must have one number per signal, shape ({n_samples},), got {numbers.shape}.")

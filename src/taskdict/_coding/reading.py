@@ -19,7 +19,12 @@ def dtype_of(X: Any) -> np.dtype[Any]:
     return np.dtype(np.float32 if X.dtype.kind == "f" and X.dtype.itemsize == 4 else np.float64)
 
 
-def not_finite(row: int) -> ValueError:
+def not_finite(row: int, ignores_nan: bool = False) -> ValueError:
+    if ignores_nan:
+        return ValueError(
+            f"X must be finite where it is not NaN, but row {row} contains infinity: replace it, or leave it out with "
+            "a mask that is False there."
+        )
     return ValueError(
         f"X must be finite, but row {row} contains NaN or infinity. Remove or impute such values first. In a dense "
         "array, taskdict.sparse_encode lets NaN stand for missing values with missing='ignore', but not infinity."

@@ -25,27 +25,43 @@ class Variation:
         1 where a feature was observed, 0 elsewhere; None if all were.
     weights : array of shape (n_samples, n_components) or (1, n_components), CSR array, or None
         Weights of the ℓ1 norm; None for ones.
+    ignores_nan : bool
+        Whether NaN was taken for a missing value.
     """
 
     observed: NDArray[np.uint8] | None = None
     weights: Any = None
+    ignores_nan: bool = False
 
     @classmethod
     def parse(cls, X: Any, mask: Any, missing: Any, weights: Any) -> Variation | None:
         """Return the variation that arguments ask for, None if there is none; `X` has been checked."""
         one_of(*MISSING)("missing", missing)
         observed = None if mask is None else _check_mask(mask, X.shape)
-        if missing == "ignore" and not sp.issparse(X) and X.dtype.kind == "f":
-            observed = _without_nan(X, observed)
+        if missing == "ignore" and X.dtype.kind == "f":
+            observed = _without_stored_nan(X, observed) if sp.issparse(X) else _without_nan(X, observed)
         if observed is None and weights is None:
             return None
-        return cls(observed, None if weights is None else _check_weights(weights, X.shape[0]))
+        return cls(observed, None if weights is None else _check_weights(weights, X.shape[0]), missing == "ignore")
 
     def check_fits(self, n_components: int) -> None:
         """Raise unless there is a weight for each atom."""
         if self.weights is not None and self.weights.shape[1] != n_components:
             raise ValueError(
                 f"weights must have one column per atom of dictionary, {n_components}, got shape {self.weights.shape}."
+            )
+
+    def check_penalties(self, amounts: NDArray[np.float64]) -> None:
+        """Raise if the product of a finite weight and λ1 is too large for a number."""
+        if self.weights is None or len(amounts) == 0:
+            return
+        values = self.weights.data if sp.issparse(self.weights) else self.weights
+        finite = values[np.isfinite(values)]
+        largest, lambda1 = float(finite.max(initial=0)), float(amounts.max())
+        if largest > 1 and lambda1 > np.finfo(np.float64).max / largest:
+            raise ValueError(
+                f"lambda1 times the largest finite weight must be finite, got lambda1={lambda1} and weights up to "
+                f"{largest}: use infinity to exclude an atom."
             )
 
     @property
@@ -95,6 +111,16 @@ def _without_nan(X: NDArray[Any], observed: NDArray[np.uint8] | None) -> NDArray
     return found
 
 
+def _without_stored_nan(X: Any, observed: NDArray[np.uint8] | None) -> NDArray[np.uint8] | None:
+    """Return the same for sparse signals, of which what is not stored is zero."""
+    places = np.flatnonzero(np.isnan(X.data))
+    if len(places) == 0:
+        return observed
+    found = np.ones(X.shape, np.uint8) if observed is None else observed.copy()
+    found[np.searchsorted(X.indptr, places, side="right") - 1, X.indices[places]] = 0
+    return found
+
+
 def _check_weights(weights: Any, n_samples: int) -> Any:
     refuse_masked("weights", weights)
     if sp.issparse(weights):
@@ -102,6 +128,9 @@ def _check_weights(weights: Any, n_samples: int) -> Any:
             raise TypeError(
                 f"weights must be dense or in CSR format, got {weights.format.upper()}: call weights.tocsr() first."
             )
+        if not weights.has_canonical_format:
+            weights = weights.copy()
+            weights.sum_duplicates()
         values = weights.data
     else:
         weights = np.asarray(weights)
