@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]

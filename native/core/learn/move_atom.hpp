@@ -46,6 +46,10 @@ void move_atom_by_features(T* atom, const T* gradient, const T* curvatures, Inde
         } else
             free += double(atom[i]) * double(atom[i]);
     }
+    if (largest == 0 && pulls == 0) {
+        std::fill_n(change, m, T(0));
+        return;
+    }
     // Newton's method on 1 / ‖v(μ)‖ = 1. The left side is concave and rises with μ, so from below the steps stay below the root.
     double mu = 0, square = 0;
     for (int step = 0; step < 100; ++step) {
@@ -63,9 +67,9 @@ void move_atom_by_features(T* atom, const T* gradient, const T* curvatures, Inde
         mu = next;
     }
     const double factor = square > 1 ? 1 / std::sqrt(square) : 1.0;
-    const double room = free + square > 1 ? std::sqrt(std::max(0.0, 1 - square) / free) : 1.0;
+    const double room = mu > 0 ? 0.0 : free + square > 1 ? std::sqrt(std::max(0.0, 1 - square) / free) : 1.0;
     for (Index i = 0; i < m; ++i) {
-        const T value = matters(i) ? T(factor * pull(i) / (double(curvatures[i]) + mu)) : T(free > 0 ? room * double(atom[i]) : 0.0);
+        const T value = matters(i) ? T(factor * pull(i) / (double(curvatures[i]) + mu)) : T(room * double(atom[i]));
         change[i] = value - atom[i];
         atom[i] = value;
     }
