@@ -70,7 +70,7 @@ def test_codes_and_score_are_of_what_was_observed(learned):
 
 @pytest.mark.parametrize("rule", [{"n_nonzero": 3}, {"max_error": 0.02}, {"max_l1": 1.0}])
 def test_rules(rule):
-    X, Y, _ = planted(1000)
+    _, Y, _ = planted(1000)
     model = new_model(lambda1=None, max_iter=20, **rule).fit(Y)
     codes = model.transform(Y)
     expected = td.sparse_encode(Y, model.components_, missing="ignore", **rule)

@@ -99,9 +99,7 @@ def test_nothing_missing_is_the_complete_window(positive):
     curvatures = np.random.default_rng(0).random(30)
     pattern, masked, complete = pattern_of(codes), D.copy(), D.copy()
     wide = np.repeat(curvatures[:, None], 20, axis=1)
-    _native.update_atoms_on_window(
-        masked, pattern, pattern.values, weights, X, targets, wide, positive, 1, observed
-    )
+    _native.update_atoms_on_window(masked, pattern, pattern.values, weights, X, targets, wide, positive, 1, observed)
     _native.update_atoms_on_window(complete, pattern, pattern.values, weights, X, targets, curvatures, positive, 1)
     np.testing.assert_allclose(masked, complete, atol=1e-12)
 
@@ -174,7 +172,10 @@ def test_statistics_want_a_mask_exactly_if_values_may_be_missing():
 def test_bindings_refuse_masks_of_other_shapes():
     D, codes, observed, X, weights, targets, curvatures = window_of(9, 3, 5, False)
     pattern = pattern_of(codes)
-    for bad_curvatures, bad_observed, name in ((curvatures, observed[1:], "observed"), (curvatures[:, 1:], observed, "curvatures")):
+    for bad_curvatures, bad_observed, name in (
+        (curvatures, observed[1:], "observed"),
+        (curvatures[:, 1:], observed, "curvatures"),
+    ):
         with pytest.raises(ValueError, match=f"{name} has shape"):
             _native.update_atoms_on_window(
                 D.copy(), pattern, pattern.values, weights, X, targets, bad_curvatures, False, 1, bad_observed

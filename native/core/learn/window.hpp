@@ -14,11 +14,11 @@ namespace taskdict {
 template <class T>
 struct Window {
     SparsityPattern pattern;
-    Numbers<T> values;       // of the codes
-    Numbers<T> weights;      // n
-    ConstMatrix<T> signals;  // n × m
-    ConstMatrix<T> targets;  // p × m
-    Numbers<T> curvatures;   // p; p × m if `observed` is given
+    Numbers<T> values;                             // of the codes
+    Numbers<T> weights;                            // n
+    ConstMatrix<T> signals;                        // n × m
+    ConstMatrix<T> targets;                        // p × m
+    Numbers<T> curvatures;                         // p; p × m if `observed` is given
     MatrixView<const std::uint8_t> observed = {};  // n × m: 1 where a feature was observed, 0 elsewhere; without data if all were
 };
 

@@ -155,7 +155,7 @@ class OnlineLearner:
             raise BadSignalError(bad.row if kept is None else int(kept[bad.row])) from None
         encoded = encoder.release()
         estimates = self._estimates(state.dictionary, encoded, X) if varies else None
-        if estimates is None:
+        if observed is None or estimates is None:
             penalised = encoder.objectives(encoded, X)
         else:
             penalised = _objectives(encoded, np.where(observed, X - estimates, 0), self.problem.lambda2)
@@ -187,7 +187,7 @@ class OnlineLearner:
         )
         useless = _useless(new, self._twins(state, encoder))
         if useless.any():
-            whole = X if estimates is None else np.where(observed, X, estimates)
+            whole = X if observed is None or estimates is None else np.where(observed, X, estimates)
             replaced = self._replace(new, useless, whole, np.argsort(-objectives, kind="stable"))
         else:
             replaced = 0

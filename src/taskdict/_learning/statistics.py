@@ -78,7 +78,7 @@ class Statistics(Protocol):
 
 
 def no_statistics(dictionary: Floats, *, missing: bool = False) -> Statistics:
-    """Return the statistics of no signal, of the kind that pays for a dictionary of this size, or for missing values."""
+    """Return the statistics of no signal, of the kind that pays for this size, or that can do with missing values."""
     if missing:
         return WindowStatistics.start(dictionary, missing=True)
     kind = FullStatistics if len(dictionary) <= FULL_ATOMS else WindowStatistics
@@ -113,9 +113,11 @@ class FullStatistics:
         positive: bool,
         n_threads: int,
         room: FullStatistics | None,
-        observed: None = None,
+        observed: NDArray[np.uint8] | None = None,
     ) -> tuple[FullStatistics, Floats]:
         """Return the statistics and the dictionary after a batch."""
+        if observed is not None:
+            raise TypeError("observed must be None: full statistics are of signals without missing values.")
         new = FullStatistics(np.empty_like(self.A), np.empty_like(self.B)) if room is None else room
         sum_outer_sparse(encoded, fade, self.A, new.A, n_threads)
         sum_outer(encoded, encoded.values, X, fade, self.B, new.B, n_threads)

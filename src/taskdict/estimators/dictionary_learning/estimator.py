@@ -50,8 +50,8 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     by `score` (with the opposite sign) is then the average of ½‖x − Dα‖² + lambda2/2 ‖α‖² for `n_nonzero` and `max_l1`,
     and of ‖α‖₁ for `max_error`, where the error is given.
 
-    With ``missing="ignore"`` values may be missing. The error is then ½‖o ∘ (x − Dα)‖², with o = 1 for what was observed
-    and 0 elsewhere: codes and atoms follow from the observed values only, and Dα fills in the others.
+    With ``missing="ignore"`` values may be missing. The error is then ½‖o ∘ (x − Dα)‖², with o = 1 for what was
+    observed and 0 elsewhere: codes and atoms follow from the observed values only, and Dα fills in the others.
 
     Parameters
     ----------
@@ -266,9 +266,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         if rule.name == "max_error":
             return -float(np.abs(codes.data).sum(dtype=np.float64)) / float(X.shape[0])
         lambda1 = rule.amount if rule.name == "lambda1" else 0.0
-        return -mean_objective(
-            X, self.components_, codes, lambda1=lambda1, lambda2=problem.lambda2, observed=observed
-        )
+        return -mean_objective(X, self.components_, codes, lambda1=lambda1, lambda2=problem.lambda2, observed=observed)
 
     def _codes(self, X: Any) -> sp.csr_array:
         problem = self._online().problem

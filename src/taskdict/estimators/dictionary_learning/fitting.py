@@ -260,9 +260,7 @@ def _learn(estimator: Any, learner: OnlineLearner, batch: Floats, stream: Stream
             what, remedy = "infinity", "NaN stands for missing values, infinity does not: replace it."
         else:
             what = "NaN or infinity"
-            remedy = (
-                "Remove or impute such values first, or let NaN stand for missing values with missing='ignore'."
-            )
+            remedy = "Remove or impute such values first, or let NaN stand for missing values with missing='ignore'."
         raise ValueError(
             f"X must be finite, but {name} contains {what} (batch {state.n_batches + 1}). {remedy}{kept}"
         ) from None
