@@ -2,8 +2,8 @@
 
     python examples/inpaint.py [inpainted.png] [size]
 
-The photograph comes with scikit-image (pip install scikit-image pillow); `size` is the side of the part that is used, in
-pixels. Prints the quality beside linear interpolation and biharmonic inpainting, and saves what was observed and all
+The photograph comes with scikit-image (pip install scikit-image pillow); `size` is the side of the part that is used,
+in pixels. Prints the quality beside linear interpolation and biharmonic inpainting, and saves what was observed and all
 that was made of it, side by side. The numbers below were chosen on another photograph, `skimage.data.astronaut`.
 """
 
@@ -19,7 +19,7 @@ from skimage.restoration import inpaint_biharmonic
 import taskdict as td
 
 SIDE, STEP, ATOMS = 12, 2, 64  # of a patch, and from one to the next, in pixels
-LEARNING, ENCODING = 0.03, 0.003  # the weight of the ℓ1 norm: few atoms for a patch are learned from, more describe it
+LEARNING, ENCODING = 0.02, 0.005  # the weight of the ℓ1 norm: few atoms for a patch are learned from, more describe it
 
 path = sys.argv[1] if len(sys.argv) > 1 else "inpainted.png"
 size = int(sys.argv[2]) // STEP * STEP if len(sys.argv) > 2 else 512
@@ -60,7 +60,13 @@ X = patches_of(np.where(observed, image, np.float32(np.nan))) - means
 
 first = td.DictionaryLearning(ATOMS, lambda1=0.05, max_iter=100, random_state=0).fit(guess - means)
 model = td.DictionaryLearning(
-    dictionary_init=first.components_, lambda1=LEARNING, missing="ignore", max_iter=100, tol=0, random_state=0, verbose=1
+    dictionary_init=first.components_,
+    lambda1=LEARNING,
+    missing="ignore",
+    max_iter=100,
+    tol=0,
+    random_state=0,
+    verbose=1,
 ).fit(X)
 
 
