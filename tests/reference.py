@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.optimize import brentq
 
 Vector = NDArray[np.float64]
 Matrix = NDArray[np.float64]
@@ -213,6 +214,61 @@ def update_atoms_on_window(
         R -= np.outer(u - D[:, j], codes[j])
         D[:, j] = u
     return D
+
+
+def update_atoms_on_masked_window(
+    D: Matrix,
+    codes: Matrix,
+    X: Matrix,
+    observed: Matrix,
+    weights: Vector,
+    targets: Matrix,
+    curvatures: Matrix,
+    positive: bool = False,
+) -> Matrix:
+    """Return D after one pass of block-coordinate descent on Σ w ½‖o ∘ (x − Dα)‖² + Σ (½⟨a, d ∘ d⟩ − ⟨t, d⟩).
+
+    As `update_atoms_on_window`, but o says what was observed of a signal, and curvatures belong to entries of atoms.
+    """
+    D = D.copy()
+    for j in range(D.shape[1]):
+        R = observed * (X - D @ codes)
+        c = observed @ (weights * codes[j] ** 2) + curvatures[:, j]
+        b = R @ (weights * codes[j]) + targets[:, j] - curvatures[:, j] * D[:, j] + c * D[:, j]
+        D[:, j] = _least_in_ball(c, np.maximum(b, 0) if positive else b, D[:, j])
+    return D
+
+
+def _least_in_ball(c: Vector, b: Vector, old: Vector) -> Vector:
+    """Return the minimiser v of Σ ½ c v² − b v in the unit ball; where c is zero, `old` as far as there is room."""
+    used = c > 0
+    d = old.copy()
+
+    def at(mu: float) -> Vector:
+        return b[used] / (c[used] + mu)
+
+    if np.linalg.norm(at(0)) > 1:
+        d[~used] = 0
+        bound = float(np.linalg.norm(b[used]))
+        d[used] = at(brentq(lambda mu: np.linalg.norm(at(mu)) - 1, 0, bound, xtol=1e-14 * bound, rtol=1e-14))
+        return d
+    d[used] = at(0)
+    room, free = np.sqrt(max(0.0, 1 - d[used] @ d[used])), np.linalg.norm(d[~used])
+    if free > room:
+        d[~used] *= room / free
+    return d
+
+
+def leave_masked_window(
+    D: Matrix, codes: Matrix, X: Matrix, observed: Matrix, weights: Vector, targets: Matrix, curvatures: Matrix
+) -> tuple[Matrix, Matrix]:
+    """Return targets and curvatures after signals with missing values, columns of X, have left the window."""
+    targets, curvatures = targets.copy(), curvatures.copy()
+    for x, o, alpha, weight in zip(X.T, observed.T, codes.T, weights, strict=True):
+        for j in np.flatnonzero(alpha):
+            targets[:, j] += weight * alpha[j] * o * (x - D @ alpha + alpha[j] * D[:, j])
+            curvatures[:, j] += weight * alpha[j] ** 2 * o
+    return targets, curvatures
 
 
 def leave_window(

@@ -137,7 +137,7 @@ def test_return_values_have_types():
             assert inspect.signature(function).return_annotation not in (inspect.Signature.empty, "Any"), name
 
 
-QUICK = {"large_dictionary.py": ("2100", "3")}  # arguments for a quick look
+QUICK = {"large_dictionary.py": ("2100", "3"), "inpaint.py": ("inpainted.png", "96")}  # arguments for a quick look
 EXAMPLES = [(script.name, QUICK.get(script.name, ())) for script in sorted((ROOT / "examples").glob("*.py"))]
 EXAMPLES += [("restore_images.py", (kind, "restored.png")) for kind in ("deblur", "upscale")]
 

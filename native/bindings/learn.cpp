@@ -1,3 +1,7 @@
+#include <nanobind/stl/optional.h>
+
+#include <optional>
+
 #include "bindings/bindings.hpp"
 #include "bindings/calls.hpp"
 #include "learn/atoms.hpp"
@@ -95,20 +99,23 @@ void bind_learn_of(nb::module_& module) {
     module.def(
         "update_atoms_on_window",
         [](Writable<T> atoms, List<std::int64_t> indptr, List<std::int32_t> indices, List<T> values, List<T> weights, Matrix<T> signals,
-           Matrix<T> targets, List<T> curvatures, bool positive, int n_threads) {
+           Matrix<T> targets, Matrix<T> curvatures, std::optional<Matrix<std::uint8_t>> observed, bool positive, int n_threads) {
             const SparsityPattern pattern = pattern_of(indptr, indices, Index(atoms.shape(0)));
             require_shape("values", values, {indices.shape(0)}, per_nonzero);
             require_shape("weights", weights, {indptr.shape(0) - 1}, "one number per signal (indptr)");
             require_shape("signals", signals, {indptr.shape(0) - 1, atoms.shape(1)}, "one row per signal (indptr), the columns of atoms");
             require_same_shape("targets", targets, atoms, "the shape of atoms");
-            require_shape("curvatures", curvatures, {atoms.shape(0)}, "one number per atom");
-            const Window<T> window = {pattern, view(values), view(weights), view(signals), view(targets), view(curvatures)};
+            if (observed) require_shape("observed", *observed, {signals.shape(0), signals.shape(1)}, "the shape of signals");
+            require_shape("curvatures", curvatures, {atoms.shape(0), observed ? atoms.shape(1) : 1}, "one row per atom");
+            Window<T> window = {pattern, view(values), view(weights), view(signals), view(targets), {curvatures.data(), curvatures.size()}, {}};
+            if (observed) window.observed = {observed->data(), Index(observed->shape(0)), Index(observed->shape(1))};
             interruptible([&](Interrupt& interrupt) { update_atoms_on_window(view(atoms), window, positive, n_threads, interrupt); });
         },
         nb::arg("atoms").noconvert(), nb::arg("indptr"), nb::arg("indices"), nb::arg("values"), nb::arg("weights"), nb::arg("signals"),
-        nb::arg("targets"), nb::arg("curvatures"), nb::arg("positive"), nb::arg("n_threads"),
+        nb::arg("targets"), nb::arg("curvatures"), nb::arg("observed").none(), nb::arg("positive"), nb::arg("n_threads"),
         "Move each of atoms (p, m) in turn to the minimiser of Σ w ½‖x − Dα‖² + Σ (½ a‖d‖² − ⟨t, d⟩) in the unit ball.\n\n"
-        "The first sum is over signals (n, m) with weights (n,) and codes, the second over atoms with targets t (p, m) and curvatures a (p,).\n"
+        "The first sum is over signals (n, m) with weights (n,) and codes, the second over atoms with targets t (p, m) and curvatures a (p, 1).\n"
+        "With observed (n, m), 1 where a feature was observed and 0 elsewhere, only those count, and curvatures are those of features (p, m).\n"
         "With positive, atoms stay non-negative.");
 }
 

@@ -3,6 +3,7 @@
 #include "learn/atoms.hpp"
 #include "learn/sums.hpp"
 #include "learn/window.hpp"
+#include "norms.hpp"
 
 namespace taskdict::tests {
 namespace {
@@ -56,6 +57,23 @@ void test_step(Index p, Index m, Index n) {
     double apart = 0;
     for (std::size_t i = 0; i < atoms.size(); ++i) apart = std::max(apart, std::fabs(double(windowed[i]) - double(atoms[i])));
     check(apart < (sizeof(T) == 4 ? 1e-3 : 1e-10), "atoms from a window are those from the statistics", type_name<T>);
+    // With a mask that hides nothing as well; with one that hides some, an atom stays in the ball.
+    const std::vector<T> by_feature(std::size_t(p * m));
+    std::vector<std::uint8_t> observed(std::size_t(n * m), 1);
+    Window<T> incomplete = {pattern, codes.values.span(), weights, x, {targets.data(), p, m}, by_feature, {observed.data(), n, m}};
+    std::vector<T> masked = given;
+    update_atoms_on_window<T>({masked.data(), p, m}, incomplete, false, 2, interrupt);
+    double off_mask = 0;
+    for (std::size_t i = 0; i < masked.size(); ++i) off_mask = std::max(off_mask, std::fabs(double(masked[i]) - double(windowed[i])));
+    check(off_mask < (sizeof(T) == 4 ? 1e-3 : 1e-10), "atoms from a window with nothing missing", type_name<T>);
+    for (std::size_t i = 0; i < observed.size(); ++i) observed[i] = i % 3 != 0;
+    std::vector<T> partly = given, partly_shared = given;
+    update_atoms_on_window<T>({partly.data(), p, m}, incomplete, true, 1, interrupt);
+    update_atoms_on_window<T>({partly_shared.data(), p, m}, incomplete, true, 4, interrupt);
+    check(partly == partly_shared, "atoms from a window with missing values do not depend on threads", type_name<T>);
+    bool in_ball = true;
+    for (Index j = 0; j < p; ++j) in_ball = in_ball && squared_norm(partly.data() + j * m, m) <= 1 + 1e-5;
+    check(in_ball, "atoms from a window with missing values in the unit ball", type_name<T>);
     std::vector<T> decoded(signals.size()), products(std::size_t(codes.indices.size()));
     decode(pattern, codes.values.span(), {alone.data(), p, m}, T(1), x, MatrixView<T>{decoded.data(), n, m}, 3);
     correlate_supports<T>(pattern, {alone.data(), p, m}, x, products, 3);

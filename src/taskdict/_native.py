@@ -366,11 +366,13 @@ def update_atoms_on_window(
     curvatures: Floats,
     positive: bool,
     n_threads: int,
+    observed: NDArray[np.uint8] | None = None,
 ) -> None:
     """Move each atom in place, one after the other, to the minimiser in its constraint set of what is in a window.
 
     That is Σ w ½‖x − Dα‖² + Σ (½ a‖d‖² − ⟨t, d⟩), over signals with weights and codes, and over atoms d with curvatures
-    a and targets t.
+    a and targets t. With `observed`, 1 where a feature was observed and 0 elsewhere, it is Σ w ½‖o ∘ (x − Dα)‖² and
+    Σ (½⟨a, d ∘ d⟩ − ⟨t, d⟩): curvatures are those of each feature of an atom.
     """
     _core.update_atoms_on_window(
         dictionary,
@@ -380,7 +382,8 @@ def update_atoms_on_window(
         aligned(weights),
         aligned(X),
         aligned(targets),
-        aligned(curvatures),
+        aligned(curvatures if observed is not None else curvatures[:, None]),
+        None if observed is None else aligned(observed),
         positive,
         n_threads,
     )

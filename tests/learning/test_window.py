@@ -25,6 +25,13 @@ def learner(D, kind=WindowStatistics, lambda1=0.1, lambda2=0.0, positive_code=Fa
     return OnlineLearner(problem, OnlineState.start(D, kind.start(D)), n_threads)
 
 
+def pattern_of(codes):
+    """Return dense codes in compressed rows."""
+    rows, columns = np.nonzero(codes)
+    ends = np.searchsorted(rows, np.arange(len(codes) + 1))
+    return statistics.WindowCodes(codes[rows, columns], columns.astype(np.int32), ends.astype(np.int64))
+
+
 @pytest.fixture
 def small_windows(monkeypatch):
     """Let dictionaries of any size learn from a window."""
@@ -47,10 +54,7 @@ def test_update_atoms_on_window(n, m, p, positive, dtype):
     X, codes, weights, targets, curvatures = (a.astype(dtype) for a in (X, codes, weights, targets, curvatures))
     wide = [a.astype(float) for a in (D.T, codes.T, X.T, weights, targets.T, curvatures)]
     expected = _reference.update_atoms_on_window(*wide, positive).T
-    rows, columns = np.nonzero(codes)
-    pattern = statistics.WindowCodes(
-        codes[rows, columns], columns.astype(np.int32), np.searchsorted(rows, np.arange(n + 1)).astype(np.int64)
-    )
+    pattern = pattern_of(codes)
     results = []
     for n_threads in (1, 2, 5):
         updated = D.copy()

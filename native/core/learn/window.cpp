@@ -14,7 +14,7 @@
 namespace taskdict {
 namespace {
 
-constexpr Index atom_block = 16;    // atoms between two meetings of the threads
+constexpr Index atom_block = 16;    // atoms between two meetings of the threads; one where values are missing
 constexpr Index signal_block = 64;  // signals in a task
 constexpr Index max_tasks = 16;     // per block of atoms
 
@@ -38,6 +38,8 @@ class Sweep {
           positive_(positive),
           stride_(round_up(atoms.columns, Index(64 / sizeof(T)))),
           uses_(window.pattern),
+          observed_(masked() ? window.signals.rows * stride_ : 0),
+          feature_curvatures_(masked() ? stride_ : 0),
           residuals_(window.signals.rows * stride_),
           gradients_(atom_block * stride_),
           changes_(atom_block * stride_),
@@ -51,6 +53,7 @@ class Sweep {
             const T value = window.values[std::size_t(uses_.places[at])];
             alpha_.push_back(value);
             weighted_.push_back(window.weights[std::size_t(uses_.rows[at])] * value);
+            if (masked()) squares_.push_back(weighted_.back() * value);
         }
     }
 
@@ -60,11 +63,12 @@ class Sweep {
             interrupt.ask();
             if (!interrupt.stopped()) subtract_codes(task * signal_block, std::min(n, (task + 1) * signal_block));
         });
-        // Threads share the features, so that the order of the atoms, and of each sum, is always the same.
-        const Index share = round_up(blocks_of(stride_, max_tasks), width);
-        for (Index first = 0; first < atoms_.rows; first += atom_block) {
+        // Threads share the features, so that the order of the atoms, and of each sum, is always the same. What an atom changes for others
+        // of its block is a number only if all features are observed.
+        const Index share = round_up(blocks_of(stride_, max_tasks), width), block = masked() ? 1 : atom_block;
+        for (Index first = 0; first < atoms_.rows; first += block) {
             interrupt.poll();
-            const Index count = std::min(atom_block, atoms_.rows - first);
+            const Index count = std::min(block, atoms_.rows - first);
             team.loop(blocks_of(stride_, share), [&](Index task) {
                 const Index end = std::min(stride_, (task + 1) * share);
                 for (Index at = task * share; at < end; at += width) {
@@ -73,7 +77,12 @@ class Sweep {
                 }
             });
             moved_.clear();
-            for (Index j = first; j < first + count; ++j) move(j, std::int32_t(j - first));
+            for (Index j = first; j < first + count; ++j) {
+                if (masked())
+                    move_by_features(j);
+                else
+                    move(j, std::int32_t(j - first));
+            }
         }
         interrupt.poll();
     }
@@ -81,7 +90,9 @@ class Sweep {
   private:
     Index start(Index j) const { return uses_.starts[std::size_t(j)]; }
 
-    // r_i = x_i − Dα_i.
+    bool masked() const { return window_.observed.data != nullptr; }
+
+    // r_i = x_i − Dα_i, zero where nothing was observed.
     void subtract_codes(Index from, Index end) {
         const Index m = atoms_.columns, width = kernels_.slice_width;
         for (Index r = from; r < end; ++r) {
@@ -89,6 +100,12 @@ class Sweep {
             for (Index at = 0; at < m; at += width) {
                 const RowSum<T> sum = {atoms_.data + at, m, window_.pattern.support(r), weights, window_.pattern.count(r)};
                 kernels_.add_slices(sum, std::min(width, m - at), T(1), window_.signals.row(r) + at, residuals_.data() + r * stride_ + at);
+            }
+            if (!masked()) continue;
+            T *const residual = residuals_.data() + r * stride_, *const observed = observed_.data() + r * stride_;
+            for (Index i = 0; i < m; ++i) {
+                observed[i] = T(window_.observed.row(r)[i]);
+                residual[i] *= observed[i];
             }
         }
     }
@@ -98,7 +115,13 @@ class Sweep {
         for (const Moved& atom : moved_)
             for (Index use = atom.start; use < atom.end; ++use) {
                 const T weight = -alpha_[std::size_t(use)];
-                T* const residual = residuals_.data() + uses_.rows[std::size_t(use)] * stride_ + at;
+                const Index row = uses_.rows[std::size_t(use)] * stride_ + at;
+                T* const residual = residuals_.data() + row;
+                if (masked()) {
+                    const T *const change = changes_.data() + atom.place * stride_ + at, *const observed = observed_.data() + row;
+                    for (Index i = 0; i < length; ++i) residual[i] += weight * change[i] * observed[i];
+                    continue;
+                }
                 kernels_.add_slices({changes_.data() + at, stride_, &atom.place, &weight, 1}, length, T(1), residual, residual);
             }
     }
@@ -109,7 +132,24 @@ class Sweep {
             const RowSum<T> sum = {residuals_.data() + at, stride_, uses_.rows.data() + start(j), weighted_.data() + start(j),
                                    start(j + 1) - start(j)};
             kernels_.add_slices(sum, length, T(0), nullptr, gradients_.data() + (j - first) * stride_ + at);
+            if (!masked()) continue;
+            const RowSum<T> curvatures = {observed_.data() + at, stride_, uses_.rows.data() + start(j), squares_.data() + start(j),
+                                          start(j + 1) - start(j)};
+            kernels_.add_slices(curvatures, length, T(0), nullptr, feature_curvatures_.data() + at);
         }
+    }
+
+    // Moves the one atom of a block, where values are missing.
+    void move_by_features(Index j) {
+        const Index m = atoms_.columns;
+        T *const atom = atoms_.row(j), *const gradient = gradients_.data();
+        const T *const target = window_.targets.row(j), *const old = window_.curvatures.data() + j * m;
+        for (Index i = 0; i < m; ++i) {
+            gradient[i] += target[i] - old[i] * atom[i];
+            feature_curvatures_[i] += old[i];
+        }
+        move_atom_by_features(atom, gradient, feature_curvatures_.data(), m, positive_, changes_.data());
+        moved_.push_back({0, start(j), start(j + 1)});
     }
 
     // Moves an atom, after correcting its gradient for the atoms of the block that have moved before.
@@ -147,6 +187,9 @@ class Sweep {
     const ByAtom uses_;
     std::vector<T> negated_;           // −α_ij, signal by signal
     std::vector<T> alpha_, weighted_;  // α_ij and w_i α_ij, atom by atom
+    std::vector<T> squares_;           // w_i α_ij², if values are missing
+    Array<T> observed_;                // 1 or 0, if values are missing
+    Array<T> feature_curvatures_;      // of the atom that moves, if values are missing
     Array<T> residuals_, gradients_, changes_, correction_;
     Array<T> marks_;            // w_i α_ij of the atom that moves, for each signal
     std::vector<Moved> moved_;  // atoms of the last block

@@ -256,14 +256,27 @@ def sparse_encode(
     return codes, Report.of(encoded)
 
 
-def mean_objective(X: Any, dictionary: NDArray[Any], codes: sp.csr_array, *, lambda1: float, lambda2: float) -> float:
-    """Return the average over the signals of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², as it stands."""
+def mean_objective(
+    X: Any,
+    dictionary: NDArray[Any],
+    codes: sp.csr_array,
+    *,
+    lambda1: float,
+    lambda2: float,
+    observed: NDArray[np.uint8] | None = None,
+) -> float:
+    """Return the average over the signals of ½‖x − Dα‖² + lambda1 ‖α‖₁ + lambda2/2 ‖α‖², as it stands.
+
+    With `observed`, 1 where a value of X was observed and 0 elsewhere, only those values count.
+    """
     rows = max(1, CHUNK_BYTES // (8 * max(1, X.shape[1])))
     total = lambda1 * float(np.abs(codes.data).sum(dtype=np.float64))
     total += lambda2 / 2 * float(np.square(codes.data, dtype=np.float64).sum())
     for start in range(0, X.shape[0], rows):
         chunk = X[start : start + rows]
         error = (chunk.toarray() if sp.issparse(chunk) else chunk) - codes[start : start + rows] @ dictionary
+        if observed is not None:
+            error = np.where(observed[start : start + rows], error, 0)
         total += 0.5 * float(np.square(error, dtype=np.float64).sum())
     return total / float(X.shape[0])
 
@@ -396,9 +409,9 @@ class PreparedDictionary:
             raise not_finite(bad.row) from None
         return encoded, dictionaries.shape[1]
 
-    def codes(self, X: Any, n_threads: int | None = None) -> sp.csr_array:
+    def codes(self, X: Any, n_threads: int | None = None, variation: Variation | None = None) -> sp.csr_array:
         """Return the codes of signals as a sparse array."""
-        encoder, encoded = self.encode(X, n_threads=n_threads)
+        encoder, encoded = self.encode(X, n_threads=n_threads, variation=variation)
         return as_csr(encoded, encoder.n_components)
 
     def _check_variation(self, variation: Variation) -> None:

@@ -4,6 +4,9 @@ Minimises the expectation of ½‖x − Dα*‖² + λ1‖α*‖₁ + λ2/2‖α
 (``eq:ell1penalty``, ``eq:C``, ``eq:datadict``). Each batch is encoded on the dictionary so far; its codes enter the
 statistics (:mod:`taskdict._learning.statistics`); then each atom moves to the minimiser that they give.
 
+Values of signals may be missing: NaN stands for them if the problem says so. The objective is then that of what was
+observed, ½‖o ∘ (x − Dα)‖² with o = 1 there and 0 elsewhere, in the codes and in the atoms.
+
 A signal's weight w fades as others come, see :func:`fading`. The weights are those of signals, not of batches, so that
 the sizes of batches do not matter.
 """
@@ -21,7 +24,7 @@ from taskdict._coding.rules import Rule
 from taskdict._common.arrays import Floats
 from taskdict._learning.duplicates import duplicates
 from taskdict._learning.statistics import FullStatistics, Statistics, no_statistics, statistics_of
-from taskdict._native import BadSignalError, Encoder
+from taskdict._native import BadSignalError, Encoded, Encoder, decode
 from taskdict.constraints import UnitBall
 
 DUPLICATE_COSINE = 1 - 1e-6  # cosine of the angle between two atoms from which on the second is a duplicate
@@ -37,6 +40,7 @@ class DictionaryProblem:
     positive_code: bool
     constraint: UnitBall
     rule: Rule | None = None  # instead of lambda1
+    missing: bool = False  # whether NaN stands for values that were not observed
 
     @property
     def coding_rule(self) -> Rule:
@@ -130,26 +134,39 @@ class OnlineLearner:
         state, n_now = self.state, self.state.n_signals + len(X)
         if X.shape[1] != state.dictionary.shape[1]:
             raise ValueError(f"X has {X.shape[1]} features per signal, but the atoms have {state.dictionary.shape[1]}.")
-        kept = None
+        kept, observed = None, None
+        if self.problem.missing:
+            observed = (~np.isnan(X)).view(np.uint8)
+            X = np.where(observed, X, X.dtype.type(0))
         if state.unborn().any():
             state, rows = self._give_birth(X)
             if len(rows) < len(X):  # a signal that became an atom would only reinforce it
                 kept = np.delete(np.arange(len(X)), rows)
                 X = X[kept]
-        encoder = self._encoder(state.dictionary, len(X))
+                observed = None if observed is None else observed[kept]
+        varies = observed is not None and not observed.all()
+        encoder = self._encoder(state.dictionary, len(X), varies)
         try:
-            encoder.encode(X)
+            if varies:
+                encoder.encode_varied(X, observed, None)
+            else:
+                encoder.encode(X)
         except BadSignalError as bad:
             raise BadSignalError(bad.row if kept is None else int(kept[bad.row])) from None
         encoded = encoder.release()
-        objectives = self.problem.coding_rule.objectives(encoded, encoder.objectives(encoded, X))
+        estimates = self._estimates(state.dictionary, encoded, X) if varies else None
+        if observed is None or estimates is None:
+            penalised = encoder.objectives(encoded, X)
+        else:
+            penalised = _objectives(encoded, np.where(observed, X - estimates, 0), self.problem.lambda2)
+        objectives = self.problem.coding_rule.objectives(encoded, penalised)
 
         fade = fading(state.n_signals, n_now, len(state.dictionary)) if state.n_batches > 0 else 0.0
         room = next(
             (made for made in self._made if made is not state.statistics), None
         )  # those of the state before last
         statistics, dictionary = state.statistics.step(
-            state.dictionary, encoded, X, fade, self.problem.constraint.positive, self.n_threads, room
+            state.dictionary, encoded, X, fade, self.problem.constraint.positive, self.n_threads, room, observed
         )
         lost = len(encoded.indices) > 0 and statistics.largest_curvature() <= np.finfo(dictionary.dtype).tiny
         if lost or not np.isfinite(dictionary.sum()):
@@ -169,7 +186,11 @@ class OnlineLearner:
             position=position,
         )
         useless = _useless(new, self._twins(state, encoder))
-        replaced = self._replace(new, useless, X, np.argsort(-objectives, kind="stable")) if useless.any() else 0
+        if useless.any():
+            whole = X if observed is None or estimates is None else np.where(observed, X, estimates)
+            replaced = self._replace(new, useless, whole, np.argsort(-objectives, kind="stable"))
+        else:
+            replaced = 0
 
         step = OnlineStep(float(objectives.mean()), len(encoded.indices) / len(X), replaced)
         self.steps[state.n_batches :] = [step]
@@ -178,7 +199,7 @@ class OnlineLearner:
         self.state = new  # from here on, the batch counts
         return step
 
-    def _encoder(self, dictionary: Floats, n_signals: int) -> Encoder:
+    def _encoder(self, dictionary: Floats, n_signals: int, varies: bool) -> Encoder:
         return Encoder(
             dictionary,
             rule=self.problem.coding_rule,
@@ -186,7 +207,14 @@ class OnlineLearner:
             positive=self.problem.positive_code,
             n_threads=self.n_threads,
             n_signals=n_signals,
+            varies=varies,
         )
+
+    def _estimates(self, dictionary: Floats, encoded: Encoded, X: Floats) -> Floats:
+        """Return Dα for each signal."""
+        estimates = np.empty_like(X)
+        decode(encoded, encoded.values, dictionary, 0.0, estimates, estimates, self.n_threads)
+        return estimates
 
     def _twins(self, state: OnlineState, encoder: Encoder) -> NDArray[Any]:
         """Return which atoms of an encoder's dictionary are duplicates of earlier ones."""
@@ -195,7 +223,10 @@ class OnlineLearner:
         return duplicates(state.dictionary, DUPLICATE_COSINE, either_sign=not self.problem.positive_code)
 
     def _give_birth(self, X: Floats) -> tuple[OnlineState, NDArray[np.intp]]:
-        """Put signals of X, in their order, in the place of atoms that are still zero; return which."""
+        """Put signals of X, in their order, in the place of atoms that are still zero; return which.
+
+        Missing values are zero: an atom's entries there are learned from other signals.
+        """
         state = self.state
         empty = np.flatnonzero(state.unborn())
         rows, atoms = self._new_atoms(X, np.arange(len(X)), state.dictionary, len(empty))
@@ -271,6 +302,15 @@ def has_converged(objectives: Sequence[float], tol: float) -> bool:
         return False
     error = np.sqrt(sum(np.square(np.diff(part)).mean() / 2 / len(part) for part in (before, recent)))
     return bool(before.mean() - recent.mean() + 2 * error <= tol * recent.mean())
+
+
+def _objectives(encoded: Encoded, residuals: Floats, lambda2: float) -> NDArray[np.float64]:
+    """Return ½‖r‖² + λ1‖α‖₁ + λ2/2‖α‖² for each signal, at the λ1 of its code."""
+    n, values = len(residuals), encoded.values.astype(np.float64)
+    rows = np.repeat(np.arange(n), np.diff(encoded.indptr))
+    penalty = encoded.lambda1 * np.bincount(rows, np.abs(values), n) + lambda2 / 2 * np.bincount(rows, values**2, n)
+    objectives: NDArray[np.float64] = np.einsum("ij,ij->i", residuals, residuals, dtype=np.float64) / 2 + penalty
+    return objectives
 
 
 def _useless(state: OnlineState, twins: NDArray[Any]) -> NDArray[np.bool_]:

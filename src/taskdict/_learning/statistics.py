@@ -8,6 +8,9 @@ ways to keep them, of which :func:`no_statistics` chooses one:
 - :class:`WindowStatistics`: the last signals with their codes, some for each atom, so that memory is of the order of
   p m, and an update costs the nonzeros of their codes times m.
 
+Where values of signals are missing, the sum is Σ w ½‖o ∘ (x − Dα)‖², with o = 1 for what was observed and 0 elsewhere.
+Full statistics would be p² numbers for each feature then, so a window serves dictionaries of any size.
+
 Objects of both do not change after a step; a step makes a new one.
 """
 
@@ -38,6 +41,8 @@ FULL_ATOMS = 2048
 # batches is 0.0 % above that of full statistics with two signals, 0.1 to 0.6 % with one, 0.3 to 1.8 % with a half;
 # later all are closer.
 WINDOW = 2
+# At least so many signals are kept where values are missing: few atoms would see too little of each feature.
+MASKED_WINDOW = 8192
 
 _OVERFLOWS = np.errstate(over="ignore", invalid="ignore")  # the learner notices them
 
@@ -46,11 +51,20 @@ class Statistics(Protocol):
     """What is kept of the signals so far."""
 
     def step(
-        self, dictionary: Floats, encoded: Encoded, X: Floats, fade: float, positive: bool, n_threads: int, room: Any
+        self,
+        dictionary: Floats,
+        encoded: Encoded,
+        X: Floats,
+        fade: float,
+        positive: bool,
+        n_threads: int,
+        room: Any,
+        observed: NDArray[np.uint8] | None = None,
     ) -> tuple[Statistics, Floats]:
         """Return the statistics and the dictionary after a batch X; the weights of earlier signals fade.
 
-        `room` is None, or earlier statistics of the same kind whose arrays may be written over.
+        `room` is None, or earlier statistics of the same kind whose arrays may be written over. `observed` is 1 where a
+        value was observed and 0 elsewhere, where X is zero; it is None exactly if no values can be missing.
         """
 
     def largest_curvature(self) -> float:
@@ -63,8 +77,10 @@ class Statistics(Protocol):
         """Return the arrays, as `from_arrays` takes them."""
 
 
-def no_statistics(dictionary: Floats) -> Statistics:
-    """Return the statistics of no signal, of the kind that pays for a dictionary of this size."""
+def no_statistics(dictionary: Floats, *, missing: bool = False) -> Statistics:
+    """Return the statistics of no signal, of the kind that pays for this size, or that can do with missing values."""
+    if missing:
+        return WindowStatistics.start(dictionary, missing=True)
     kind = FullStatistics if len(dictionary) <= FULL_ATOMS else WindowStatistics
     return kind.start(dictionary)
 
@@ -97,8 +113,11 @@ class FullStatistics:
         positive: bool,
         n_threads: int,
         room: FullStatistics | None,
+        observed: NDArray[np.uint8] | None = None,
     ) -> tuple[FullStatistics, Floats]:
         """Return the statistics and the dictionary after a batch."""
+        if observed is not None:
+            raise TypeError("observed must be None: full statistics are of signals without missing values.")
         new = FullStatistics(np.empty_like(self.A), np.empty_like(self.B)) if room is None else room
         sum_outer_sparse(encoded, fade, self.A, new.A, n_threads)
         sum_outer(encoded, encoded.values, X, fade, self.B, new.B, n_threads)
@@ -160,20 +179,24 @@ class WindowStatistics:
     While it is in the window, a signal counts as ½ w ‖x − Dα‖², as in the full statistics. When it leaves, its residual
     r = x − Dα on the dictionary of that moment is kept for each atom alone: the target Σ w α_j (r + α_j d_j) and the
     curvature Σ w α_j². The atom is drawn to target / curvature, the best one if the other atoms had stayed since then.
+    Where values are missing, r is zero there, and each feature has a curvature of its own.
     """
 
     X: Floats  # the last signals
     codes: WindowCodes  # their codes, each on the dictionary that it came to
     weights: Floats  # their weights
     targets: Floats  # of the shape of the dictionary
-    curvatures: Floats  # one per atom
+    curvatures: Floats  # one per atom; of the shape of the dictionary if values may be missing
+    observed: NDArray[np.uint8] | None = None  # 1 where a value of X was observed, 0 elsewhere; None if none can miss
 
     @classmethod
-    def start(cls, dictionary: Floats) -> Self:
-        """Return the statistics of no signal."""
+    def start(cls, dictionary: Floats, *, missing: bool = False) -> Self:
+        """Return the statistics of no signal; of signals whose values may be missing if `missing`."""
         (p, m), dtype = dictionary.shape, dictionary.dtype
         codes = WindowCodes(np.zeros(0, dtype), np.zeros(0, np.int32), np.zeros(1, np.int64))
-        return cls(np.zeros((0, m), dtype), codes, np.zeros(0, dtype), np.zeros((p, m), dtype), np.zeros(p, dtype))
+        curvatures = np.zeros((p, m) if missing else p, dtype)
+        observed = np.zeros((0, m), np.uint8) if missing else None
+        return cls(np.zeros((0, m), dtype), codes, np.zeros(0, dtype), np.zeros((p, m), dtype), curvatures, observed)
 
     @_OVERFLOWS
     def step(
@@ -185,21 +208,34 @@ class WindowStatistics:
         positive: bool,
         n_threads: int,
         room: WindowStatistics | None,
+        observed: NDArray[np.uint8] | None = None,
     ) -> tuple[WindowStatistics, Floats]:
         """Return the statistics and the dictionary after a batch."""
+        if (observed is None) != (self.observed is None):
+            raise TypeError("observed must be given if and only if values may be missing.")
         dtype = dictionary.dtype
-        size = WINDOW * len(dictionary)
+        size = WINDOW * len(dictionary) if observed is None else max(WINDOW * len(dictionary), MASKED_WINDOW)
         batch = WindowCodes(encoded.values, encoded.indices, encoded.indptr)
         leaving = min(len(self.X), max(0, len(self.X) + len(X) - size))
         passing = max(0, len(X) - size)  # signals of the batch that are followed by a window of others
         faded = self.weights * dtype.type(fade)
 
         targets, curvatures = self.targets * dtype.type(fade), self.curvatures * dtype.type(fade)
-        parts = ((self.X, self.codes, faded, leaving), (X, batch, np.ones(len(X), dtype), passing))
-        for signals, codes, weights, count in parts:
+        parts = (
+            (self.X, self.codes, faded, leaving, self.observed),
+            (X, batch, np.ones(len(X), dtype), passing, observed),
+        )
+        for signals, codes, weights, count, seen in parts:
             if count > 0:
                 targets, curvatures = _let_go(
-                    dictionary, signals[:count], codes.rows(0, count), weights[:count], targets, curvatures, n_threads
+                    dictionary,
+                    signals[:count],
+                    codes.rows(0, count),
+                    weights[:count],
+                    targets,
+                    curvatures,
+                    n_threads,
+                    None if seen is None else seen[:count],
                 )
         new = WindowStatistics(
             np.concatenate([part[0][part[3] :] for part in parts]),
@@ -207,17 +243,28 @@ class WindowStatistics:
             np.concatenate([part[2][part[3] :] for part in parts]),
             targets,
             curvatures,
+            None if observed is None else np.concatenate([part[4][part[3] :] for part in parts if part[4] is not None]),
         )
         dictionary = dictionary.copy()
         update_atoms_on_window(
-            dictionary, new.codes, new.codes.values, new.weights, new.X, targets, curvatures, positive, n_threads
+            dictionary,
+            new.codes,
+            new.codes.values,
+            new.weights,
+            new.X,
+            targets,
+            curvatures,
+            positive,
+            n_threads,
+            new.observed,
         )
         return new, dictionary
 
     @_OVERFLOWS
     def largest_curvature(self) -> float:
-        """Return the largest Σ w α² of an atom."""
-        return float((self.curvatures + _squares(self.codes, self.weights, len(self.curvatures))).max())
+        """Return the largest Σ w α² of an atom; a bound of it if values may be missing."""
+        old = self.curvatures if self.curvatures.ndim == 1 else self.curvatures.max(axis=1)
+        return float((old + _squares(self.codes, self.weights, len(old))).max())
 
     def forget(self, atoms: NDArray[np.intp]) -> None:
         """Forget what some atoms were used for."""
@@ -229,6 +276,7 @@ class WindowStatistics:
 
     def arrays(self) -> dict[str, NDArray[Any]]:
         """Return the arrays."""
+        masked = {} if self.observed is None else {"window observed": self.observed}
         return {
             "window X": self.X,
             "window values": self.codes.values,
@@ -237,6 +285,7 @@ class WindowStatistics:
             "window weights": self.weights,
             "targets": self.targets,
             "curvatures": self.curvatures,
+            **masked,
         }
 
     @classmethod
@@ -247,10 +296,13 @@ class WindowStatistics:
         targets, curvatures = arrays["targets"], arrays["curvatures"]
         (p, m), n = dictionary.shape, len(X)
         floats = {"X": (X, (n, m)), "weights": (weights, (n,)), "values": (codes.values, codes.indices.shape)}
-        floats |= {"targets": (targets, (p, m)), "curvatures": (curvatures, (p,))}
+        observed = arrays.get("window observed")
+        floats |= {"targets": (targets, (p, m)), "curvatures": (curvatures, (p,) if observed is None else (p, m))}
         fits = all(array.dtype == dictionary.dtype and array.shape == shape for array, shape in floats.values())
         fits = fits and codes.indices.dtype == np.int32 and codes.indices.ndim == 1
         fits = fits and codes.indptr.dtype == np.int64 and codes.indptr.shape == (n + 1,)
+        if observed is not None:
+            fits = fits and observed.dtype == np.uint8 and observed.shape == (n, m)
         if not fits:
             raise ValueError("its arrays do not fit each other")
         ends = codes.indptr
@@ -261,7 +313,9 @@ class WindowStatistics:
             raise ValueError("its arrays are not finite")
         if (weights < 0).any() or (curvatures < 0).any():
             raise ValueError("its weights make no sense")
-        return cls(X, codes, weights, targets, curvatures)
+        if observed is not None and ((observed > 1).any() or X[observed == 0].any()):
+            raise ValueError("its missing values make no sense")
+        return cls(X, codes, weights, targets, curvatures, observed)
 
 
 def _let_go(
@@ -272,12 +326,20 @@ def _let_go(
     targets: Floats,
     curvatures: Floats,
     n_threads: int,
+    observed: NDArray[np.uint8] | None,
 ) -> tuple[Floats, Floats]:
     """Return the targets and curvatures with those of signals that leave the window."""
     residuals, after = np.empty_like(X), np.empty_like(targets)
     decode(codes, -codes.values, dictionary, 1.0, X, residuals, n_threads)
-    counts = np.diff(codes.indptr)
-    sum_outer(codes, codes.values * np.repeat(weights, counts), residuals, 1.0, targets, after, n_threads)
+    repeated = np.repeat(weights, np.diff(codes.indptr))
+    if observed is not None:
+        residuals *= observed
+        sum_outer(codes, codes.values * repeated, residuals, 1.0, targets, after, n_threads)
+        seen = observed.astype(X.dtype)
+        squares = np.empty_like(curvatures)
+        sum_outer(codes, np.square(codes.values) * repeated, seen, 0.0, curvatures, squares, n_threads)
+        return after + squares * dictionary, curvatures + squares
+    sum_outer(codes, codes.values * repeated, residuals, 1.0, targets, after, n_threads)
     squares = _squares(codes, weights, len(curvatures)).astype(curvatures.dtype)
     after += squares[:, None] * dictionary
     return after, curvatures + squares

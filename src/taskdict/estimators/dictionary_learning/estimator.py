@@ -11,6 +11,7 @@ from sklearn.utils.validation import check_is_fitted
 
 from taskdict._coding.encode import PreparedDictionary, mean_objective
 from taskdict._coding.rules import RULES
+from taskdict._coding.variation import Variation
 from taskdict._common.deprecation import DEPRECATED
 from taskdict._common.exclusive import exclusive
 from taskdict._common.progress import Callback
@@ -20,12 +21,14 @@ from taskdict._files import storage
 from taskdict._files.persistent import PersistentEstimator, parameters_from_file
 from taskdict._files.registry import register
 from taskdict._learning.online import OnlineLearner, OnlineState, OnlineStep
+from taskdict._learning.statistics import WindowStatistics
 from taskdict.estimators.codes import CodesMixin, check_used, decoded, model_file
 from taskdict.estimators.dictionary_learning.fitting import (
     AVERAGED_BATCHES,
     DictionarySettings,
     fit_dictionary,
     partial_fit_dictionary,
+    refuse_sparse_nan,
 )
 from taskdict.estimators.features import Features
 
@@ -46,6 +49,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
     of `lambda1`, in `fit` and in `transform`. What is lowered, shown as the objective, compared with `tol` and returned
     by `score` (with the opposite sign) is then the average of ½‖x − Dα‖² + lambda2/2 ‖α‖² for `n_nonzero` and `max_l1`,
     and of ‖α‖₁ for `max_error`, where the error is given.
+
+    With ``missing="ignore"`` values may be missing. The error is then ½‖o ∘ (x − Dα)‖², with o = 1 for what was
+    observed and 0 elsewhere: codes and atoms follow from the observed values only, and Dα fills in the others.
 
     Parameters
     ----------
@@ -96,6 +102,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         :func:`taskdict.load`.
     sparse_output : bool, default=True
         Whether `transform` returns sparse codes; dense ones are needed for ``set_output(transform="pandas")``.
+    missing : {"error", "ignore"}, default="error"
+        With "ignore", NaN in dense signals, of arrays and streams, stands for a value that was not observed. What fills
+        it in is ``inverse_transform(transform(X))``. A signal of which nothing was observed has the code zero.
     callback : callable
         The earlier name of `callbacks`, until taskdict 0.4.
 
@@ -155,6 +164,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         callbacks: Callback | list[Callback] | None = None,
         warm_start: bool = False,
         sparse_output: bool = True,
+        missing: str = "error",
         callback: Callback | list[Callback] | str | None = DEPRECATED,
     ) -> None:
         self.n_components = n_components
@@ -175,6 +185,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         self.callbacks = callbacks
         self.warm_start = warm_start
         self.sparse_output = sparse_output
+        self.missing = missing
         self.callback = callback
 
     @exclusive
@@ -250,15 +261,30 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         """
         X, problem = check_used(self, X), self._online().problem
         codes, rule = self._codes(X), problem.coding_rule
+        variation = Variation.parse(X, None, "ignore" if problem.missing else "error", None)
+        observed = None if variation is None else variation.observed
         if rule.name == "max_error":
             return -float(np.abs(codes.data).sum(dtype=np.float64)) / float(X.shape[0])
         lambda1 = rule.amount if rule.name == "lambda1" else 0.0
-        return -mean_objective(X, self.components_, codes, lambda1=lambda1, lambda2=problem.lambda2)
+        return -mean_objective(X, self.components_, codes, lambda1=lambda1, lambda2=problem.lambda2, observed=observed)
 
     def _codes(self, X: Any) -> sp.csr_array:
         problem = self._online().problem
         coding: dict[str, Any] = {"lambda2": problem.lambda2, "positive": problem.positive_code}
-        return PreparedDictionary(self.components_, rule=problem.coding_rule, **coding).codes(X, self.n_threads)
+        prepared = PreparedDictionary(self.components_, rule=problem.coding_rule, **coding)
+        if not problem.missing:
+            return prepared.codes(X, self.n_threads)
+        refuse_sparse_nan(X, "ignore")
+        variation = Variation.parse(X, None, "ignore", None)
+        if variation is not None and variation.observed is not None and variation.observed.all():
+            variation = None
+        return prepared.codes(X, self.n_threads, variation)
+
+    def __sklearn_tags__(self) -> Any:
+        """Return scikit-learn's tags: NaN is welcome if it stands for missing values."""
+        tags = super().__sklearn_tags__()
+        tags.input_tags.allow_nan = self.missing == "ignore"
+        return tags
 
     def __sklearn_is_fitted__(self) -> bool:
         """Return whether there is a dictionary, also after a training that was interrupted."""
@@ -326,6 +352,7 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
             "lambda2": problem.lambda2,
             "positive_code": problem.positive_code,
             "positive_dictionary": problem.constraint.positive,
+            "missing": "ignore" if problem.missing else "error",
         }
         if self.n_components is not None:
             as_fitted["n_components"] = len(self.components_)
@@ -346,6 +373,9 @@ class DictionaryLearning(CodesMixin, PersistentEstimator):
         if len(state.dictionary) != n_atoms or any(column.shape != (state.n_batches,) for column in columns):
             raise ValueError("its arrays do not fit each other")
         lambda1 = check_penalty("lambda1", learned["lambda1"]) if settings.lambda1 is None else settings.lambda1
+        masked = isinstance(state.statistics, WindowStatistics) and state.statistics.observed is not None
+        if masked != (settings.missing == "ignore"):
+            raise ValueError("its statistics do not fit the parameter missing")
         learner = OnlineLearner(settings.problem(lambda1), state, resolve_threads(model.n_threads))
         learner.steps = [OnlineStep(float(o), float(k), int(r)) for o, k, r in zip(*columns, strict=True)]
         model._learner = learner

@@ -12,8 +12,10 @@ from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
+import scipy.sparse as sp
 
 from taskdict._coding.rules import Rule
+from taskdict._coding.variation import MISSING
 from taskdict._common.arrays import Floats
 from taskdict._common.deprecation import renamed
 from taskdict._common.progress import Reporter
@@ -25,11 +27,13 @@ from taskdict._common.validation import (
     check_flag,
     check_parameters,
     check_penalty,
+    one_of,
     optional,
 )
 from taskdict._files.checkpoint import warn_finished
 from taskdict._learning.online import DictionaryProblem, OnlineLearner, OnlineState, has_converged
 from taskdict._learning.scaling import size_of
+from taskdict._learning.statistics import no_statistics
 from taskdict._learning.task_settings import DEFAULT_LAMBDA1, default_components
 from taskdict._native import BadSignalError
 from taskdict.constraints import UnitBall
@@ -50,6 +54,7 @@ CHECKS: dict[str, Check] = {
     "max_iter": optional(check_count),
     "tol": check_penalty,
     "warm_start": check_flag,
+    "missing": one_of(*MISSING),
 }
 
 
@@ -66,6 +71,7 @@ class DictionarySettings:
     max_iter: int | None
     tol: float
     warm_start: bool
+    missing: str
     rule: Rule | None  # instead of lambda1
 
     @classmethod
@@ -75,9 +81,8 @@ class DictionarySettings:
 
     def problem(self, lambda1: float) -> DictionaryProblem:
         """Return the problem to solve."""
-        return DictionaryProblem(
-            lambda1, self.lambda2, self.positive_code, UnitBall(self.positive_dictionary), self.rule
-        )
+        ball, missing = UnitBall(self.positive_dictionary), self.missing == "ignore"
+        return DictionaryProblem(lambda1, self.lambda2, self.positive_code, ball, self.rule, missing)
 
     def is_done(self, learner: OnlineLearner) -> bool:
         """Return whether there have been enough batches, or the objective no longer falls."""
@@ -136,12 +141,26 @@ def partial_fit_dictionary(estimator: Any, settings: DictionarySettings, X: Any)
         raise TypeError("X must be an array, got a stream: partial_fit(stream.take(n)) learns from its next signals.")
     learner: OnlineLearner | None = vars(estimator).get("_learner")
     X, features = read_signals(estimator, X, reset=learner is None)
+    refuse_sparse_nan(X, settings.missing)
     batch = dense_batch(X)
     if learner is None:
         learner = _start(estimator, settings, batch, None)
     else:
         _resume(estimator, settings, learner)
     _learn(estimator, learner, batch, None, features)
+
+
+def refuse_sparse_nan(X: Any, missing: str) -> None:
+    """Raise if missing values are marked in a sparse array, whose absent entries are zeros that were observed."""
+    if missing != "ignore" or not sp.issparse(X) or X.dtype.kind != "f":
+        return
+    places = np.flatnonzero(np.isnan(X.data))
+    if len(places):
+        row = int(np.searchsorted(X.indptr, places[0], side="right")) - 1
+        raise ValueError(
+            f"X must be dense where values are missing, but it is sparse and row {row} contains NaN: call X.toarray(). "
+            "Its entries that are not stored are then zeros that were observed."
+        )
 
 
 def _open(estimator: Any, settings: DictionarySettings, X: Any, reset: bool) -> tuple[Stream, Features | None]:
@@ -151,6 +170,7 @@ def _open(estimator: Any, settings: DictionarySettings, X: Any, reset: bool) -> 
         stream = X
     else:
         X, features = read_signals(estimator, X, reset=reset)
+        refuse_sparse_nan(X, settings.missing)
         stream = ArrayStream(X, random_state=estimator.random_state)
     n_atoms = settings.n_components
     few = stream.n_signals is not None and n_atoms is not None and stream.n_signals < n_atoms
@@ -190,7 +210,8 @@ def _start(estimator: Any, settings: DictionarySettings, batch: Floats, n_signal
     """Return a learner for signals like those of a batch; n_signals is None if their number is unknown."""
     n_features = batch.shape[1]
     n_atoms = settings.n_components or default_components(n_features, n_signals or len(batch))
-    finite = batch[np.isfinite(batch).all(axis=1)]
+    observed = np.where(np.isnan(batch), batch.dtype.type(0), batch) if settings.missing == "ignore" else batch
+    finite = observed[np.isfinite(observed).all(axis=1)]
     lambda1 = DEFAULT_LAMBDA1 * (size_of(finite) or 1.0) if settings.lambda1 is None else settings.lambda1
     problem, shape = settings.problem(lambda1), (n_atoms, n_features)
     problem.coding_rule.check_fits(0, n_atoms)
@@ -205,7 +226,8 @@ def _start(estimator: Any, settings: DictionarySettings, batch: Floats, n_signal
                 f"dictionary_init must have shape (n_components, n_features) = {shape}, got {atoms.shape}."
             )
         atoms = problem.constraint.project(atoms)
-    return OnlineLearner(problem, OnlineState.start(atoms), resolve_threads(estimator.n_threads))
+    state = OnlineState.start(atoms, no_statistics(atoms, missing=problem.missing))
+    return OnlineLearner(problem, state, resolve_threads(estimator.n_threads))
 
 
 def _resume(estimator: Any, settings: DictionarySettings, learner: OnlineLearner) -> None:
@@ -215,6 +237,11 @@ def _resume(estimator: Any, settings: DictionarySettings, learner: OnlineLearner
         raise ValueError(
             f"n_components is {settings.n_components}, but the model has {n_atoms} atoms: the number cannot change "
             "while learning continues."
+        )
+    if (settings.missing == "ignore") != learner.problem.missing:
+        raise ValueError(
+            f"missing is {settings.missing!r}, but the model has learned with another: it cannot change while learning "
+            "continues. A new model can start from this one with dictionary_init=model.components_."
         )
     learner.problem = settings.problem(learner.problem.lambda1 if settings.lambda1 is None else settings.lambda1)
     learner.n_threads = resolve_threads(estimator.n_threads)
@@ -229,9 +256,13 @@ def _learn(estimator: Any, learner: OnlineLearner, batch: Floats, stream: Stream
     except BadSignalError as bad:
         name = f"row {bad.row}" if stream is None else stream.name(bad.row)
         kept = " The model learned from the batches before is kept." if state.n_batches > 0 else ""
+        if learner.problem.missing:
+            what, remedy = "infinity", "NaN stands for missing values, infinity does not: replace it."
+        else:
+            what = "NaN or infinity"
+            remedy = "Remove or impute such values first, or let NaN stand for missing values with missing='ignore'."
         raise ValueError(
-            f"X must be finite, but {name} contains NaN or infinity (batch {state.n_batches + 1}). Remove or impute "
-            f"such values first.{kept}"
+            f"X must be finite, but {name} contains {what} (batch {state.n_batches + 1}). {remedy}{kept}"
         ) from None
     finally:
         if learner.state.n_batches > 0:
