@@ -346,7 +346,7 @@ def test_other_types_in_blocks_with_rules_for_each_signal(monkeypatch):
     _, D = random_problem(1, 9, 12)
     counts = np.arange(100) % 4
     expected = matching_pursuit(X.astype(float), D, n_nonzero=counts)[0].toarray()
-    monkeypatch.setattr("taskdict._coding.encode._CHUNK_BYTES", 7 * 9 * 8)
+    monkeypatch.setattr("taskdict._coding.reading.CHUNK_BYTES", 7 * 9 * 8)
     np.testing.assert_array_equal(matching_pursuit(X, D, n_nonzero=counts)[0].toarray(), expected)
     sparse = matching_pursuit(sp.csr_array(X), D, n_nonzero=counts)[0].toarray()
     np.testing.assert_allclose(sparse, expected, atol=1e-12)

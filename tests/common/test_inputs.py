@@ -58,12 +58,12 @@ def bad(array, value, row=2):
             ValueError,
             "dictionary must fit the dtype of X, float32, but atom 0 is too large for it.",
         ),
-        ({"lambda1": -0.1}, ValueError, "lambda1 must be finite and at least 0, got -0.1."),
-        ({"lambda1": np.nan}, ValueError, "lambda1 must be finite and at least 0, got nan."),
+        ({"lambda1": -0.1}, ValueError, "lambda1 must be finite and at least 0, since it is the weight of the ℓ1 norm, got -0.1."),
+        ({"lambda1": np.nan}, ValueError, "lambda1 must be finite and at least 0, since it is the weight of the ℓ1 norm, got nan."),
         ({"lambda1": "0.1"}, TypeError, "lambda1 must be a real number, got '0.1'."),
         ({"lambda1": True}, TypeError, "lambda1 must be a real number, got True."),
-        ({"lambda1": np.array([0.1])}, TypeError, "lambda1 must be a real number"),
-        ({"lambda1": 10**400}, ValueError, "lambda1 must be finite and at least 0, got inf."),
+        ({"lambda1": np.array([[0.1]])}, ValueError, "lambda1 must be one number, or one per signal, got shape (1, 1)."),
+        ({"lambda1": 10**400}, ValueError, "lambda1 must be finite and at least 0, since it is the weight of the ℓ1 norm"),
         ({"lambda1": np.array(True)}, TypeError, "lambda1 must be a real number"),
         ({"lambda1": np.array("a")}, TypeError, "lambda1 must be a real number"),
         ({"X": np.ma.masked_array(X)}, TypeError, "X must not be a masked array"),
@@ -72,7 +72,7 @@ def bad(array, value, row=2):
         ({"lambda2": np.inf}, ValueError, "lambda2 must be finite and at least 0, got inf."),
         ({"lambda2": 1j}, TypeError, "lambda2 must be a real number, got 1j."),
         ({"positive": "yes"}, TypeError, "positive must be True or False, got 'yes'."),
-        ({"method": "lars"}, ValueError, "method must be one of 'auto', 'active-set', 'homotopy', got 'lars'."),
+        ({"method": "lars"}, ValueError, "method must be one of 'auto', 'active-set', 'homotopy', 'omp', got 'lars'."),
         ({"n_threads": 0}, ValueError, "n_threads must be None or a positive integer, got 0."),
         ({"n_threads": 1.5}, TypeError, "n_threads must be None or a positive integer, got 1.5."),
     ],
@@ -112,7 +112,7 @@ def test_absurd_numbers_of_threads():
 
 
 def test_bad_rows_are_counted_across_blocks(monkeypatch):
-    monkeypatch.setattr("taskdict._coding.encode._CHUNK_BYTES", 100)
+    monkeypatch.setattr("taskdict._coding.reading.CHUNK_BYTES", 100)
     with pytest.raises(ValueError, match="row 5 "):
         td.sparse_encode(bad(X, np.nan, row=5).astype(np.float16), D, lambda1=0.1)
 
