@@ -17,7 +17,7 @@ from pathlib import Path
 import encode_large
 import encode_rows
 import encode_six
-from encode_figures import Options, figures_table
+from encode_figures import Figure, Options, figures_table
 from machine import heading, publish, stamp
 from taskdict import _core
 
@@ -43,6 +43,19 @@ def versions() -> dict[str, str]:
     return found
 
 
+def tables(result: dict, figures: list[Figure]) -> str:
+    """Return the rows with their aims, and all numbers of the six."""
+    named = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
+    parts = [
+        f"{heading(result)}; kernels for {result['instruction_set']}; {named}; load before "
+        f"{result['load']['before']:.1f}, after {result['load']['after']:.1f}; medians of {result['repeats']}",
+        figures_table(figures),
+    ]
+    if "six" in result["records"]:
+        parts += ["The six rows:", encode_six.table(result["records"]["six"])]
+    return "\n\n".join(parts) + "\n"
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--data", type=Path, default=os.environ.get("TASKDICT_DATA"), help="folder with real data")
@@ -54,6 +67,10 @@ def main() -> None:
     given = parser.parse_args()
     options = Options(Path(given.data) if given.data else None, given.repeats, given.threads, given.share)
 
+    threads = " ".join(map(str, options.threads))
+    command = f"python benchmarks/encode.py --repeats {options.repeats} --threads {threads} --share {options.share:g}"
+    if given.only != list(GROUPS):
+        command += f" --only {' '.join(given.only)}"
     begin, load = time.monotonic(), os.getloadavg()[0]
     figures, records, seconds = [], {}, {}
     for name in given.only:
@@ -61,30 +78,19 @@ def main() -> None:
         found, records[name] = GROUPS[name](options)
         figures += found
         seconds[name] = round(time.monotonic() - start)
-    threads = " ".join(map(str, options.threads))
-    command = f"python benchmarks/encode.py --repeats {options.repeats} --threads {threads} --share {options.share:g}"
-    if given.only != list(GROUPS):
-        command += f" --only {' '.join(given.only)}"
-    result = {
-        **stamp(begin, command),
-        "instruction_set": _core.instruction_set(),
-        "python": platform.python_version(),
-        "versions": versions(),
-        "load": {"before": load, "after": os.getloadavg()[0]},  # of the last minute; ours adds up to two
-        "seed": 0,
-        "seconds_of_groups": seconds,
-        "figures": [{**asdict(figure), "reached": figure.reached} for figure in figures],
-        "records": records,
-    }
-    named = ", ".join(f"{name} {number}" for name, number in result["versions"].items())
-    parts = [
-        f"{heading(result)}; kernels for {result['instruction_set']}; {named}; load before {load:.1f}, "
-        f"after {result['load']['after']:.1f}; medians of {options.repeats}",
-        figures_table(figures),
-    ]
-    if "six" in records:
-        parts += ["The six rows:", encode_six.table(records["six"])]
-    publish(result, "\n\n".join(parts) + "\n", given.output)
+        result = {
+            **stamp(begin, command),
+            "instruction_set": _core.instruction_set(),
+            "python": platform.python_version(),
+            "versions": versions(),
+            "load": {"before": load, "after": os.getloadavg()[0]},  # of the last minute; ours adds up to two
+            "seed": 0,
+            "repeats": options.repeats,
+            "seconds_of_groups": seconds,
+            "figures": [{**asdict(figure), "reached": figure.reached} for figure in figures],
+            "records": records,
+        }
+        publish(result, tables(result, figures), given.output)  # a run that is stopped leaves what it has
 
 
 if __name__ == "__main__":
