@@ -5,14 +5,35 @@ from __future__ import annotations
 import json
 import os
 import time
+from collections.abc import Callable, Mapping
 from importlib.metadata import version
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from taskdict._common.atomic_files import replace_text
 from taskdict.experiments.environment import processor_name
+
+
+def timed(function: Callable[[], Any]) -> tuple[Any, float]:
+    """Return the result of a call, and its seconds."""
+    time.sleep(0.3)  # the threads of the one before have gone to sleep; BLAS and OpenMP let theirs spin for a while
+    start = time.perf_counter()
+    result = function()
+    return result, time.perf_counter() - start
+
+
+def in_turns(functions: Mapping[str, Callable[[], Any]], repeats: int) -> tuple[dict[str, Any], dict[str, float]]:
+    """Call all functions one after the other, several times; return the last result and the median time of each."""
+    results: dict[str, Any] = {}
+    times: dict[str, list[float]] = {name: [] for name in functions}
+    for _ in range(repeats):
+        for name, function in functions.items():
+            results[name], seconds = timed(function)
+            times[name].append(seconds)
+    return results, {name: float(np.median(t)) for name, t in times.items()}
 
 
 def products_time(X: np.ndarray, D: np.ndarray, n_threads: int, repeats: int) -> float:

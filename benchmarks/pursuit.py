@@ -19,7 +19,7 @@ import spams
 from sklearn.decomposition import sparse_encode as sklearn_encode
 from threadpoolctl import threadpool_limits
 
-from machine import heading, publish, stamp
+from machine import heading, in_turns, publish, stamp, timed
 from taskdict import _core
 from taskdict._coding.pursuit import matching_pursuit
 from workloads import digest, learn, patches, unit_norm
@@ -45,12 +45,17 @@ class Work:
         return f"{self.n_nonzero} nonzeros" if self.max_error is None else f"error {self.max_error:g}"
 
 
+def gaussian(share: float = 1.0) -> Work:
+    """Return the row of the speed table: ten nonzeros on 500 atoms of 100 numbers."""
+    rng = np.random.default_rng(0)
+    X, D = rng.standard_normal((int(100_000 * share), 100)), rng.standard_normal((500, 100))
+    return Work("Gaussian", *(rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, D)), n_nonzero=10)
+
+
 def works(data: Path | None, share: float = 1.0) -> list[Work]:
     """Return the rows of the table; `share` below one takes fewer signals."""
-    rng = np.random.default_rng(0)
+    rng = np.random.default_rng(1)
     many = int(100_000 * share)
-    X, D = rng.standard_normal((many, 100)), rng.standard_normal((500, 100))
-    X, D = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (X, D))
     kodak, source = patches(data, many + 5_000, halftone=False)
     kodak = unit_norm(kodak)[:many]
     atoms = learn(kodak, 500, 0.15)
@@ -58,18 +63,11 @@ def works(data: Path | None, share: float = 1.0) -> list[Work]:
     few, wide = rng.standard_normal((max(10, int(100 * share)), 256)), rng.standard_normal((16_384, 256))
     few, wide = (rows / np.linalg.norm(rows, axis=1, keepdims=True) for rows in (few, wide))
     return [
-        Work("Gaussian", X, D, n_nonzero=10),
+        gaussian(share),
         Work(f"patches ({source})", kodak, atoms, n_nonzero=10),
         Work(f"patches ({source})", kodak, atoms, max_error=0.05),
         Work("Gaussian, large", few, wide, n_nonzero=10),
     ]
-
-
-def timed(function):
-    time.sleep(0.3)  # the threads of the one before have gone to sleep; BLAS and OpenMP let theirs spin for a while
-    start = time.perf_counter()
-    result = function()
-    return result, time.perf_counter() - start
 
 
 def spams_omp(work: Work, X_columns: np.ndarray, D_columns: np.ndarray, n_threads: int) -> sp.csr_array:
@@ -112,16 +110,17 @@ def measure(work: Work, dtype: type, n_threads: int, repeats: int, with_sklearn:
     X, D = work.X.astype(dtype), work.D.astype(dtype)
     X_columns, D_columns = np.asfortranarray(X.T), np.asfortranarray(D.T)
     product = np.empty((len(X), len(D)), dtype)
-    times: dict[str, list[float]] = {"taskdict": [], "spams": [], "product": []}
-    codes = peer = report = None
     rules = {"n_nonzero": work.n_nonzero, "max_error": work.max_error}
     with threadpool_limits(n_threads):
-        for _ in range(repeats):
-            (codes, report), seconds = timed(lambda: matching_pursuit(X, D, n_threads=n_threads, **rules))
-            times["taskdict"].append(seconds)
-            peer, seconds = timed(lambda: spams_omp(work, X_columns, D_columns, n_threads))
-            times["spams"].append(seconds)
-            times["product"].append(timed(lambda: np.matmul(X, D.T, out=product))[1])
+        results, seconds = in_turns(
+            {
+                "taskdict": lambda: matching_pursuit(X, D, n_threads=n_threads, **rules),
+                "spams": lambda: spams_omp(work, X_columns, D_columns, n_threads),
+                "product": lambda: np.matmul(X, D.T, out=product),
+            },
+            repeats,
+        )
+    codes, report = results["taskdict"]
     record = {
         "work": work.name,
         "rule": work.rule,
@@ -132,8 +131,8 @@ def measure(work: Work, dtype: type, n_threads: int, repeats: int, with_sklearn:
         "dtype": np.dtype(dtype).name,
         "n_threads": n_threads,
         "status": np.bincount(report.status, minlength=4).tolist(),
-        "microseconds": {name: 1e6 * float(np.median(t)) / len(X) for name, t in times.items()},
-        "codes": {"taskdict": about(codes, X, D), "spams": about(peer.T.tocsr(), X, D)},
+        "microseconds": {name: 1e6 * t / len(X) for name, t in seconds.items()},
+        "codes": {"taskdict": about(codes, X, D), "spams": about(results["spams"].T.tocsr(), X, D)},
     }
     if with_sklearn:
         count = min(SKLEARN_SIGNALS if len(D) < 5000 else SKLEARN_LARGE, len(X))

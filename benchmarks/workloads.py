@@ -45,7 +45,7 @@ def learn(X: np.ndarray, p: int, lambda1: float, lambda2: float = 0.0) -> np.nda
     return model.fit(X).components_
 
 
-def _smooth_noise(n: int, side: int, rng: np.random.Generator) -> np.ndarray:
+def smooth_noise(n: int, side: int, rng: np.random.Generator) -> np.ndarray:
     """Return patches with the correlations of images, for machines without data."""
     grid = np.arange(side)
     along = 0.9 ** np.abs(np.subtract.outer(grid, grid))
@@ -59,7 +59,7 @@ def digits(data: Path | None, n: int) -> tuple[np.ndarray, str]:
         pixels = td.datasets.load_mnist(data, download=False).images.reshape(-1, 784)
         return unit_norm(pixels[:n].astype(np.float64)), "MNIST"
     rng = np.random.default_rng(1)
-    patches = _smooth_noise(n, 28, rng)
+    patches = smooth_noise(n, 28, rng)
     return unit_norm(np.where(patches > 0.5, patches, 0.0)), "synthetic"
 
 
@@ -67,7 +67,7 @@ def patches(data: Path | None, n: int, halftone: bool, images: slice = slice(Non
     """Return random 10 × 10 patches of the Kodak images, or of their Floyd–Steinberg halftones, uncentred."""
     rng = np.random.default_rng(2)
     if data is None or not (data / "kodak").is_dir():
-        synthetic = _smooth_noise(n, 10, rng)
+        synthetic = smooth_noise(n, 10, rng)
         return (synthetic > 0).astype(np.float64) if halftone else synthetic, "synthetic"
     from PIL import Image
 

@@ -27,8 +27,10 @@ inline constexpr double per_gram_entry = 1e-3;
 inline constexpr double per_far_correlation = 8e-3;
 // Without a Gram matrix. Per entry of the dictionary: packing it. Per signal and feature, and per signal: solving on candidates. Per atom,
 // feature and signal: two products, and a third for some. Per atom and signal: listing the largest correlations.
-inline constexpr double per_packed_entry = 2.5e-3, direct_per_feature = 0.045, direct_per_signal = 10;
-inline constexpr double direct_per_product = 3e-5, direct_per_correlation = 1.1e-2;
+inline constexpr double per_packed_entry = 1.8e-3, direct_per_feature = 0.04, direct_per_signal = 30;
+inline constexpr double direct_per_product = 3.5e-5, direct_per_correlation = 6e-3;
+// A Gram matrix in double precision, with the copy in single precision that it has, over one in single precision.
+inline constexpr double wide_gram = 2.2;
 // Per p²·m: a multiply-add of the gradient B − AD of the dictionary update.
 inline constexpr double per_update_product = 4e-5;
 // Per entry of a stored triangle (M_ΛΛ)⁻¹: all rounds of correction of an adjoint.
@@ -74,7 +76,8 @@ inline bool prefers_direct(double n, double m, double p, double entry_bytes) {
     n = std::min(n, 1e9);
     if (p < least_direct_atoms) return false;
     if (p * p * entry_bytes > largest_gram_bytes) return true;
-    const double gram = p * p * (per_gram_product * m + per_gram_entry) + n * (per_signal + p * (per_signal_product * m + per_far_correlation));
+    const double matrix = p * p * (per_gram_product * m + per_gram_entry) * (entry_bytes > 4 ? wide_gram : 1);
+    const double gram = matrix + n * (per_signal + p * (per_signal_product * m + per_far_correlation));
     const double direct =
         per_packed_entry * p * m + n * (direct_per_signal + direct_per_feature * m + p * (direct_per_product * m + direct_per_correlation));
     return direct < gram;
