@@ -127,6 +127,22 @@ void test_case(const Case& c) {
     check(direct_codes.factors.size() == factor_entries(direct_codes.pattern(c.p)), "factors without a Gram matrix", c.name);
 }
 
+// The tasks of a Gram matrix write next to each other, and the product has several slices of features.
+template <class T>
+void test_threads() {
+    const Index p = 400, m = 300;
+    const std::vector<T> atoms = random_numbers<T>(p * m, 1);
+    Interrupt interrupt(nullptr);
+    const Parameters parameters = {0.1, 0.0, false, Method::active_set};
+    const Encoder<T> alone(atoms.data(), p, m, parameters, false, 1, interrupt);
+    bool same = true;
+    for (int round = 0; round < 20; ++round) {
+        const Encoder<T> together(atoms.data(), p, m, parameters, false, 4, interrupt);
+        for (Index j = 0; j < p; ++j) same = same && std::equal(alone.gram_row(j), alone.gram_row(j) + p, together.gram_row(j));
+    }
+    check(same, "Gram matrix of several threads", type_name<T>);
+}
+
 void test_interrupt() {
     const std::vector<double> atoms = random_numbers<double>(400 * 100, 1), signals = random_numbers<double>(20000 * 100, 2);
     Interrupt patient(nullptr), interrupt([] { return true; });
@@ -161,6 +177,8 @@ void test_bad_signal() {
 void test_coding() {
     for_cases(test_case<float>);
     for_cases(test_case<double>);
+    test_threads<float>();
+    test_threads<double>();
     test_interrupt();
     test_bad_signal();
 }

@@ -8,7 +8,7 @@
 namespace taskdict {
 namespace {
 
-constexpr Index atom_block = 48;         // atoms in a task
+constexpr Index atom_block = 48;         // atoms in a task, as far as panels fit into it: whole tiles of the product
 constexpr Index cache_way_bytes = 2048;  // addresses that differ by a multiple of this compete for the same lines of a cache
 
 // Rows of M must not all start at the same place of a cache.
@@ -41,9 +41,11 @@ GramMatrix<S>::GramMatrix(const S* atoms, const Array<S>& packed, Index p, Index
     S* const rows = memory_.data();
     const Index stride = view_.stride;
     n_threads = worthwhile_threads(n_threads, cost::per_gram_product * double(p) * double(p) * double(m));
-    in_threads((p + atom_block - 1) / atom_block, n_threads, &interrupt, [&](Index b) {
+    // A task begins with a whole panel: the product must not write where the mirrored entries of another task go.
+    const Index block = atom_block % kernels.panel_width == 0 ? atom_block : 2 * atom_block;
+    in_threads((p + block - 1) / block, n_threads, &interrupt, [&](Index b) {
         interrupt.poll();
-        const Index first = b * atom_block, count = std::min(atom_block, p - first);
+        const Index first = b * block, count = std::min(block, p - first);
         const Index panel = first / kernels.panel_width;
         kernels.multiply({atoms + first * m, m, count, packed.data(), m, p, panel, rows + first * stride, stride});
         for (Index j = first + 1; j < p; ++j)  // in this order, reads and writes stay in the first-level cache
