@@ -21,6 +21,7 @@ constexpr double more_than_double_roundoff = 1.2e-16;
 constexpr Index first_candidates = 128;  // of a signal
 constexpr float listed_share = 0.5f;     // of λ1: smaller correlations with a residual are not listed
 constexpr int max_rounds = 100;          // products per signal, before all atoms become candidates of the third line
+constexpr Index most_with_gram = 8192;   // atoms whose Gram matrix a signal may have made, if most of them are active
 constexpr Index atom_piece = 512;        // atoms in a product: the result stays in the second-level cache
 constexpr Index max_block = 256;         // signals in a product, which share the reading of the dictionary
 constexpr Index tile_multiple = 12;      // whole tiles of the product
@@ -361,6 +362,8 @@ class Worker {
             if (others <= lambda1) return end(pending, worst);
             if (pending.list.cut() <= lambda1 + limit(pending) && (worst = violation_of_all(pending)) <= limit(pending)) return end(pending, worst);
         }
+        const bool is_dense = 4 * Index(pending.code.atoms.size()) > dictionary_->atoms() && dictionary_->atoms() <= most_with_gram;
+        if (is_dense && !pending.signal.weights && !pending.rounded_penalty) return end_by_encoder(pending);  // most products are wanted then
         if (++pending.rounds >= max_rounds) return end_on_all(pending);
         std::copy_n(residual_.data(), m_, before_.data());
         for (const bool slowly : {false, true}) {
@@ -452,7 +455,7 @@ class Worker {
         return certify(made->problem, atoms, alpha);
     }
 
-    // An encoder of all atoms, for rules that are beyond the solvers of this one.
+    // An encoder of all atoms, for many active atoms, and for rules that are beyond the solvers of this one.
     bool end_by_encoder(Pending<T>& pending) {
         candidates_ = whole(pending.signal)->numbers;
         solver_.solve_slowly(pending.signal, candidates_, pending.code, residual_.data(), interrupt_);

@@ -284,7 +284,7 @@ void LocalSolver<T>::solve_by_encoder(DirectSignal<T>& signal, std::span<const s
     }
     code.steps = found.steps;
     code.status = found.status;
-    code.kkt = has_penalty ? 0 : found.kkt;
+    code.kkt = found.kkt;
     if (!has_penalty) signal.lambda1 = found.lambda1 * loaded.scale * encoder.scale();
 }
 

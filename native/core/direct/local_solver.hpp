@@ -55,7 +55,7 @@ struct LocalCode {
     double off = 0;                     // largest residual of Lemma 1 on Λ
     int steps = 0;
     Status status = Status::converged;
-    double kkt = 0;         // as reported with another rule than a penalty
+    double kkt = 0;         // as reported by the lines of an encoder
     bool by_lines = false;  // found by the lines of an encoder
 };
 
