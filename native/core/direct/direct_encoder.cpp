@@ -298,7 +298,7 @@ class Worker {
         for (const Entry& entry : pending.list.entries()) top = std::max(top, double(entry.size));
         const bool is_small = pending.unpenalised.empty() && top + pending.error * pending.largest_factor < signal.lambda1;
         if (signal.n_observed == 0) pending.code.status = Status::unobserved;
-        if (signal.norm == 0 || (is_small && has_penalty(pending))) return end(pending, 0);
+        if (signal.norm == 0 || (is_small && has_penalty(pending))) return end(pending, 0, true);
         solve(pending);
         return false;
     }
@@ -393,7 +393,7 @@ class Worker {
     double limit(const Pending<T>& pending) const { return (pending.code.by_lines ? promised_kkt<T> / 2 : accepted<T>)*pending.signal.scale; }
 
     // Certifies a code; if that fails, all atoms become candidates of the third line.
-    bool end(Pending<T>& pending, double worst_outside) {
+    bool end(Pending<T>& pending, double worst_outside, bool is_certain = false) {
         const LocalCode<T>& code = pending.code;
         const DirectSignal<T>& signal = pending.signal;
         double l1 = 0;
@@ -403,7 +403,7 @@ class Worker {
                             more_than_double_roundoff * dictionary_->lambda2() * l1;
         Status status = code.status;
         double kkt = std::max(code.kkt, signal.scale > 0 ? worst / signal.scale : 0);
-        if (!(worst + left <= promised_kkt<T> * (signal.scale - pending.error)) && !code.atoms.empty()) {
+        if (!is_certain && !(worst + left <= promised_kkt<T> * (signal.scale - pending.error))) {
             const Certificate certificate = certify_on_all(signal, code.atoms, code.alpha);
             if (!(certificate.worst() <= promised_kkt<T>)) return end_on_all(pending);
             kkt = std::max(code.kkt, certificate.kkt);
