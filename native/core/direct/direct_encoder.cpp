@@ -405,7 +405,9 @@ class Worker {
         double kkt = std::max(code.kkt, signal.scale > 0 ? worst / signal.scale : 0);
         if (!is_certain && !(worst + left <= promised_kkt<T> * (signal.scale - pending.error))) {
             const Certificate certificate = certify_on_all(signal, code.atoms, code.alpha);
-            if (!(certificate.worst() <= promised_kkt<T>)) return end_on_all(pending);
+            const bool is_orthogonal = code.atoms.empty() && certificate.kkt == 0;  // to all atoms, as far as wider arithmetic can tell
+            if (code.atoms.empty() && !signal.weights && dictionary_->atoms() <= most_with_gram) return end_by_encoder(pending);
+            if (!(certificate.worst() <= promised_kkt<T>) && !is_orthogonal) return end_on_all(pending);
             kkt = std::max(code.kkt, certificate.kkt);
             status = std::max(status, Status::exact);
         }
