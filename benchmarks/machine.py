@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from importlib.metadata import version
@@ -50,7 +51,11 @@ def products_time(X: np.ndarray, D: np.ndarray, n_threads: int, repeats: int) ->
 
 
 def stamp(begin: float, command: str) -> dict:
-    """Return what a result needs beside its numbers; `begin` is when it was begun on the monotonic clock."""
+    """Return what a result needs beside its numbers; `begin` is when it was begun on the monotonic clock.
+
+    The folder of the data differs between machines, so the command that is kept does not name it.
+    """
+    command = re.sub(r"--data[ =]\S+", "--data /path/to/data", command)
     return {
         "cpu": processor_name(),
         "cores": len(os.sched_getaffinity(0)),

@@ -440,6 +440,18 @@ def test_bad_input(arguments, error, words):
 
 
 @pytest.mark.parametrize("rule", RULES)
+def test_rules_take_weights_up_to_a_range(rule):
+    weights = np.array([1e-3, *np.ones(D1.shape[0] - 2), np.inf])
+    td.sparse_encode(X1, D1, **{rule: 1}, weights=weights * 1e3)
+    weights[0] = 1e-7
+    with pytest.raises(
+        ValueError, match=f"{rule} cannot be combined with weights of which the largest is 1.0e\\+07 times"
+    ):
+        td.sparse_encode(X1, D1, **{rule: 1}, weights=weights)
+    td.sparse_encode(X1, D1, lambda1=0.1, weights=weights)
+
+
+@pytest.mark.parametrize("rule", RULES)
 def test_rules_that_cannot_be_combined(rule):
     zeros = ONES * [0, 1, 1, 1, 1]
     with pytest.raises(ValueError, match=f"{rule} cannot be combined with zeros in weights: use lambda1"):

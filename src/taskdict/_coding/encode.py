@@ -20,7 +20,7 @@ from taskdict._coding.reading import (
 )
 from taskdict._coding.report import Report, Status
 from taskdict._coding.rules import Rule
-from taskdict._coding.variation import Variation
+from taskdict._coding.variation import LARGEST_RANGE, Variation
 from taskdict._common.threads import resolve_threads
 from taskdict._common.validation import (
     check_dictionaries,
@@ -426,6 +426,11 @@ class PreparedDictionary:
         if variation.has_zero_weights or self.lambda2 > 0:
             which = "zeros in weights" if variation.has_zero_weights else "weights and lambda2 > 0"
             raise ValueError(f"{self.rule.name} cannot be combined with {which}: use lambda1.")
+        if variation.range > LARGEST_RANGE:
+            raise ValueError(
+                f"{self.rule.name} cannot be combined with weights of which the largest is {variation.range:.1e} times "
+                f"the least, only up to {LARGEST_RANGE:.0e}: use lambda1, or infinity to exclude atoms."
+            )
 
     def _encoder(
         self, dtype: np.dtype[Any], X: Any, n_threads: int, keep_factors: bool, variation: Variation | None

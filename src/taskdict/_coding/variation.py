@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from taskdict._common.validation import one_of, refuse_masked
 
 MISSING = ("error", "ignore")
+LARGEST_RANGE = 1e6  # of weights with another rule than lambda1, whose certificates do not hold beyond
 _CHUNK_ROWS = 4096  # that are compared with NaN at once
 
 
@@ -50,6 +51,16 @@ class Variation:
             raise ValueError(
                 f"weights must have one column per atom of dictionary, {n_components}, got shape {self.weights.shape}."
             )
+
+    @property
+    def range(self) -> float:
+        """The largest finite weight over the least positive one; 1 without any."""
+        if self.weights is None:
+            return 1.0
+        values = np.asarray(self.weights.data if sp.issparse(self.weights) else self.weights, np.float64)
+        used = values[np.isfinite(values) & (values > 0)]
+        with np.errstate(over="ignore"):
+            return float(used.max() / used.min()) if len(used) else 1.0
 
     def check_penalties(self, amounts: NDArray[np.float64]) -> None:
         """Raise if the product of a finite weight and λ1 is too large for a number."""
